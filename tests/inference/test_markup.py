@@ -8,17 +8,14 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from builders import random_model, tiny_config, trained_model
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizer_kinds import tokenizer_of
+from inference.random_translators import random_translator
 
-from nmt.config import train_config
 from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError
 from nmt.inference.protection import Protection
 from nmt.inference.translation import Translation
-from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
 VOID = {"img", "wbr"}
@@ -175,7 +172,6 @@ def test_hostile_markup_takes_little_time(line: str) -> None:
 
 
 def test_lines_of_html_are_translated() -> None:
-    tokenizer = tokenizer_of("ours")
     lines = [
         "two <b>dogs</b> &amp; x",
         "<i></i>",
@@ -185,9 +181,7 @@ def test_lines_of_html_are_translated() -> None:
         "<a href='x'>two</a> <b>dogs</b>",
     ]
     for name in ("luong", "memory", "none"):
-        config = tiny_config(train_config([f"attention={name}"]).attention)
-        model = random_model(config, vocabulary=len(tokenizer), longest_source=90, scale=2, eos_bias=1)
-        translator = Translator(trained_model(config, tokenizer, model, longest_source=90), check_text=False)
+        translator = random_translator(name)
         options = SearchOptions(beam_size=3, n_best=3, max_length=8)
         if name == "none":
             with pytest.raises(UserError, match="^markup: tags need alignments, but this model has no attention; "):

@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import random_model, tiny_config, trained_model
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizer_kinds import tokenizer_of
+from inference.random_translators import random_translator, searches
 
 from nmt.alignment.word_weights import word_weights
-from nmt.config import train_config
 from nmt.data.words import count_words
 from nmt.errors import UserError
 from nmt.inference import sentences
@@ -28,7 +25,6 @@ from nmt.inference.model_folder import save_folder
 from nmt.inference.sentences import Sentences, splitter
 from nmt.inference.shards import Shard, TranslateShard
 from nmt.inference.translation import Translation, alignment_lines
-from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
 pytest.importorskip("sentencex")
@@ -47,20 +43,10 @@ LINES = [
 BEAM = SearchOptions(beam_size=4, n_best=4, max_length=7, sentences="en")
 KINDS = ["spm-default", "bpe-nmt_nfkc", "characters", "words"]
 SEARCHES = {
-    "beam": BEAM,
-    "greedy": replace(BEAM, beam_size=1, n_best=1),
-    "sample": replace(BEAM, temperature=1.5, n_best=3),
+    **searches(BEAM),
     "mbr": replace(BEAM, mbr=4, n_best=3),
     "groups": replace(BEAM, groups=2),
 }
-
-
-def make_translator(kind: str = "ours", attention: Sequence[str] = ("attention=luong",)) -> Translator:
-    """Return a random model of this tokenizer."""
-    tokenizer = tokenizer_of(kind)
-    config = tiny_config(train_config(attention).attention)
-    model = random_model(config, vocabulary=len(tokenizer), longest_source=90, scale=2, eos_bias=1)
-    return Translator(trained_model(config, tokenizer, model, longest_source=90), check_text=False)
 
 
 BLANKS = "[ \t\n\r\x0b\x0c\x1c\x85\xa0\u2003\u2028\u3000]"
@@ -118,7 +104,7 @@ def test_sentences_end_where_the_language_ends_them(language: str, text: str, ex
 )
 def test_line_is_made_of_its_sentences(search: str, kind: str) -> None:
     """Compare with the sentences, each translated alone as a line, and joined by hand."""
-    translator = make_translator(kind=kind)
+    translator = random_translator(kind=kind)
     options = SEARCHES[search]
     lines = [*LINES, *(f"{first}{gap}{second}" for (first, second), gap in zip(pairwise(PARTS), GAPS, strict=True))]
     for line, joined in zip(lines, translator.translate(lines, options), strict=True):
@@ -170,7 +156,7 @@ def check_links(line: str, split: Sentences, gaps: list[str], best: Translation,
 
 
 def test_groups_and_shards_give_the_same_lines(tmp_path: Path) -> None:
-    translator = make_translator()
+    translator = random_translator()
     together = translator.translate(LINES, BEAM)
     groups = [*translator.translate_groups([LINES[:1], [], LINES[1:4], LINES[4:]], BEAM)]
     assert [len(group) for group in groups] == [1, 0, 3, 3]
@@ -183,7 +169,7 @@ def test_groups_and_shards_give_the_same_lines(tmp_path: Path) -> None:
 
 def test_long_sentence_fails_its_line_alone() -> None:
     failures: list[tuple[int, str]] = []
-    translator = make_translator(attention=["attention=low_rank"])
+    translator = random_translator("low_rank")
     lines = ["two dogs. x y.", f"two dogs. {'x ' * 100}. x y."]
     texts = translator.texts(lines, BEAM, on_failure=lambda *failure: failures.append(failure))
     assert texts[0] and not texts[1]
@@ -197,7 +183,7 @@ def test_terms_placeholders_and_tags_are_kept_across_sentences(tmp_path: Path) -
     terms = tmp_path / "terms.tsv"
     terms.write_text("dogs\tHunde\n", encoding="utf-8")
     options = replace(BEAM, glossary=str(terms), keep_placeholders=True)
-    translator = make_translator()
+    translator = random_translator()
     line = "two dogs see {name}. <b>The dogs run. They <i>see</i> %s.</b> x <code>a. B</code> y."
     for best in translator.translate([line], options, markup=True)[0].n_best:
         for text in ("{name}", "%s", "<b>", "<i>", "</i>", "</b>", "<code>a. B</code>"):
@@ -211,12 +197,12 @@ def test_terms_placeholders_and_tags_are_kept_across_sentences(tmp_path: Path) -
 def test_large_alignment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentences, "MAX_WEIGHTS", 20)
     with pytest.raises(UserError, match=r"^lines\[0\]: its alignment has \d+ × \d+ weights, more than 20; split"):
-        make_translator().translate(["two dogs. x y."], BEAM)
-    assert make_translator().texts(["two dogs. x y."], BEAM)[0]
+        random_translator().translate(["two dogs. x y."], BEAM)
+    assert random_translator().texts(["two dogs. x y."], BEAM)[0]
 
 
 def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    translator = make_translator()
+    translator = random_translator()
     with pytest.raises(UserError, match="^search.sentences=en: a prefix belongs to a whole line; remove one of them$"):
         translator.translate(["x"], BEAM, prefixes=["x"])
     with pytest.raises(UserError, match="^search.sentences=en: stored memories keep no words; remove search.sentences"):

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import random_model, tiny_config, trained_model
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizer_kinds import tokenizer_of
+from inference.random_translators import ATTENTIONS, random_translator, searches
 
-from nmt.config import config_dir, train_config
 from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError
 from nmt.inference.engines import LoadSettings
@@ -29,7 +27,6 @@ from nmt.inference.translation import Translation, alignment_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
-NAMES = sorted({path.stem for path in (config_dir() / "attention").glob("*.yaml")} - {"none"})
 KINDS = ["spm-default", "bpe-nmt_nfkc", "characters", "words", "ours"]
 TERMS = {"dogs": "Hunde", "New York": "", "two": "zwei kleine", "g*": "Gartenzaun", "a b": "ab", "東京": "京"}
 LINES = [
@@ -54,19 +51,7 @@ PLACEHOLDERS = [
     "&nbsp;",
 ]
 BEAM = SearchOptions(beam_size=4, n_best=4, max_length=7, keep_placeholders=True)
-SEARCHES = {
-    "beam": BEAM,
-    "greedy": replace(BEAM, beam_size=1, n_best=1),
-    "sample": replace(BEAM, temperature=1.5, n_best=3),
-}
-
-
-def make_translator(name: str = "luong", kind: str = "ours") -> Translator:
-    """Return a random model of this tokenizer."""
-    tokenizer = tokenizer_of(kind)
-    config = tiny_config(train_config([f"attention={name}"]).attention)
-    model = random_model(config, vocabulary=len(tokenizer), longest_source=90, scale=2, eos_bias=1)
-    return Translator(trained_model(config, tokenizer, model, longest_source=90), check_text=False)
+SEARCHES = searches(BEAM)
 
 
 @pytest.fixture
@@ -94,17 +79,17 @@ def required_words(line: str) -> Counter[str]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("search", SEARCHES)
 def test_every_term_is_written(search: str, kind: str, glossary: str) -> None:
-    check(make_translator(kind=kind), replace(SEARCHES[search], glossary=glossary))
+    check(random_translator(kind=kind), replace(SEARCHES[search], glossary=glossary))
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ATTENTIONS)
 def test_every_attention_writes_terms(name: str, glossary: str) -> None:
-    check(make_translator(name), replace(BEAM, glossary=glossary))
+    check(random_translator(name), replace(BEAM, glossary=glossary))
 
 
 def test_terms_of_a_call_are_those_of_a_file_and_precede_them(glossary: str) -> None:
-    translator = make_translator()
+    translator = random_translator()
     assert translator.texts(LINES, replace(BEAM, terms=TERMS)) == translator.texts(
         LINES, replace(BEAM, glossary=glossary)
     )
@@ -122,7 +107,7 @@ def test_terms_of_a_call_are_those_of_a_file_and_precede_them(glossary: str) -> 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_search_writes_the_terms_of_a_line(name: str, beam_size: int) -> None:
     """So nothing is inserted, the score is the model's, and lines that need no terms keep their translations."""
-    translator = make_translator(name)
+    translator = random_translator(name)
     options = SearchOptions(beam_size=beam_size, max_length=30)
     plain = translator.translate(LINES, options)
     translations = translator.translate(LINES, replace(options, terms={"two": "x a", "a b": "Garten"}))
@@ -240,7 +225,7 @@ def test_a_thousand_placeholders_are_kept() -> None:
     ]
     placeholders = [rng.choice(makers)() for _ in range(1000)]
     lines = [" ".join([*rng.choices(["dogs", "ein", "c,"], k=rng.randint(0, 4)), word, "x"]) for word in placeholders]
-    texts = make_translator().texts(lines, SEARCHES["greedy"])
+    texts = random_translator().texts(lines, SEARCHES["greedy"])
     assert all(placeholder in text for placeholder, text in zip(placeholders, texts, strict=True))
 
 
@@ -329,8 +314,8 @@ def test_what_cannot_be_done_is_refused(tmp_path: Path, glossary: str) -> None:
         with pytest.raises(
             UserError, match=f"^{re.escape(shown)}: needs alignments, but this model has no attention; "
         ):
-            make_translator("none").texts(LINES, options)
-        translator = make_translator()
+            random_translator("none").texts(LINES, options)
+        translator = random_translator()
         with pytest.raises(UserError, match=f"^{re.escape(shown)}: stored memories keep no words; remove search"):
             translate_encoded(translator, [encode_line(translator, "two", trace=True)], options)
     with pytest.raises(UserError, match="a: No such file"):
@@ -339,7 +324,7 @@ def test_what_cannot_be_done_is_refused(tmp_path: Path, glossary: str) -> None:
 
 @pytest.mark.thorough
 def test_onnx_writes_the_same_terms(tmp_path: Path, glossary: str) -> None:
-    translator = make_translator("memory")
+    translator = random_translator("memory")
     save_folder(tmp_path, translator.trained)
     export(translator.trained, tmp_path, engines=("onnx",))
     options = replace(BEAM, glossary=glossary)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import random_model, tiny_config, trained_model
-from tokenizer_kinds import tokenizer_of
+from inference.random_translators import ATTENTIONS, random_translator, searches
 
-from nmt.config import config_dir, train_config
 from nmt.errors import UserError
 from nmt.inference.engines import LoadSettings
 from nmt.inference.memories import encode_line, translate_encoded
@@ -22,26 +21,12 @@ from nmt.inference.shards import Shard, TranslateShard
 from nmt.inference.translation import Translation, alignment_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.text.specials import UNK
 
 LINES = ["two ☃ dogs", "in New York , ☃☃ x", "ein Garten", "a b c d e f g"]
 LEXICON = {"dogs": "zwei Hunde", "York": "Jork", "☃": "Schnee mann", "c": "d"}
-NAMES = sorted({path.stem for path in (config_dir() / "attention").glob("*.yaml")} - {"none"})
 BEAM = SearchOptions(replace_unknown=True, beam_size=4, n_best=4, max_length=7)
-SEARCHES = {
-    "beam": BEAM,
-    "greedy": replace(BEAM, beam_size=1, n_best=1),
-    "sample": replace(BEAM, temperature=1.5, n_best=3),
-}
-
-
-def make_translator(name: str = "luong", kind: str = "spm-default", unknown_bias: float = 4.0) -> Translator:
-    """Return a random model of this tokenizer that often writes ``<unk>``."""
-    tokenizer = tokenizer_of(kind)
-    config = tiny_config(train_config([f"attention={name}"]).attention)
-    model = random_model(config, vocabulary=len(tokenizer), longest_source=60, scale=2, eos_bias=1)
-    model.decoder.output.bias.data[UNK] += unknown_bias
-    return Translator(trained_model(config, tokenizer, model, longest_source=60), check_text=False)
+SEARCHES = searches(BEAM)
+make_translator = partial(random_translator, kind="spm-default", unknown_bias=4)
 
 
 @pytest.fixture
@@ -80,7 +65,7 @@ def test_text_equals_a_naive_loop(search: str, kind: str, lexicon: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ATTENTIONS)
 def test_every_attention_replaces_unknown_words(name: str, lexicon: str) -> None:
     check_text(make_translator(name), BEAM, "spm-default", lexicon)
 

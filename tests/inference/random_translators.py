@@ -1,0 +1,33 @@
+"""Translators with random weights, for tests of what a search may write."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from builders import random_model, tiny_config, trained_model
+from tokenizer_kinds import tokenizer_of
+
+from nmt.config import config_dir, train_config
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+from nmt.text.specials import UNK
+
+ATTENTIONS = sorted({path.stem for path in (config_dir() / "attention").glob("*.yaml")} - {"none"})
+
+
+def random_translator(attention: str = "luong", *, kind: str = "ours", unknown_bias: float = 0) -> Translator:
+    """Return a translator with a tokenizer of this kind. With ``unknown_bias``, it often writes ``<unk>``."""
+    tokenizer = tokenizer_of(kind)
+    config = tiny_config(train_config([f"attention={attention}"]).attention)
+    model = random_model(config, vocabulary=len(tokenizer), longest_source=90, scale=2, eos_bias=1)
+    model.decoder.output.bias.data[UNK] += unknown_bias
+    return Translator(trained_model(config, tokenizer, model, longest_source=90), check_text=False)
+
+
+def searches(beam: SearchOptions) -> dict[str, SearchOptions]:
+    """Return this beam search, and a greedy search and a sampling with its other options."""
+    return {
+        "beam": beam,
+        "greedy": replace(beam, beam_size=1, n_best=1),
+        "sample": replace(beam, temperature=1.5, n_best=3),
+    }
