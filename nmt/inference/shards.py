@@ -183,6 +183,7 @@ def translator_fingerprint(translator: Translator, folder: Path, adapter: str | 
 
 
 SETTINGS = "settings.json"
+CONTENTS = ("model", "glossary", "lexicon")  # stored as fingerprints, which say nothing to a reader
 BUSY = "is writing into it; wait until it ends, or choose another output="
 
 
@@ -222,7 +223,11 @@ class ShardStore:
         if not isinstance(stored, dict):
             raise UserError(f"{file}: damaged; delete the folder {self.folder} to start again")
         changed = [name for name in {**stored, **settings} if stored.get(name) != settings.get(name)]
+        changed.sort(key=CONTENTS.__contains__)  # another engine= is another model too
         if changed:
+            if changed[0] in CONTENTS and None not in (stored.get(changed[0]), settings.get(changed[0])):
+                fix = "restore it to continue, or delete the folder"
+                raise UserError(f"{self.folder}: holds shards of another call, whose {changed[0]} was different; {fix}")
             old, new = (f"{changed[0]}={json.dumps(values.get(changed[0])):.80}" for values in (stored, settings))
             raise UserError(
                 f"{self.folder}: holds shards of another call ({old}, now {new}); "

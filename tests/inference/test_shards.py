@@ -193,13 +193,19 @@ def test_folder_is_deleted_only_when_its_shards_are_used_or_missing(tmp_path: Pa
 
 def test_shards_of_another_call_are_refused_and_stay(tmp_path: Path) -> None:
     folder = tmp_path / "out.shards"
-    with pytest.raises(ValueError, match="stop"), open_store(folder, {"beam": 5, "scores": False}) as store:
+    call = {"beam": 5, "scores": False, "glossary": "1"}
+    with pytest.raises(ValueError, match="stop"), open_store(folder, call) as store:
         store.save(Shard(0, 0, ["a", "b"]), FINISHED)
         raise ValueError("stop")
     before = {file: file.read_bytes() for file in folder.glob("*.shard")}
     changes = r"holds shards of another call \(beam=5, now beam=3\); repeat that"
     for settings, problem in (
         ({"beam": 3, "scores": False}, changes),
+        (
+            {"beam": 5, "scores": False, "glossary": "0"},
+            "holds shards of another call, whose glossary was different; restore it to continue, or delete the folder",
+        ),
+        ({"beam": 3, "scores": False, "glossary": "0"}, r"holds shards of another call \(beam=5, now beam=3\)"),
         ({"beam": 5}, "holds shards of another call"),  # an earlier version may know fewer settings
         ({"beam": 5, "scores": False, "slots": 8}, "holds shards of another call"),
     ):
