@@ -65,8 +65,8 @@ gives several output lines, best first, in the format of Moses: `input line, fro
 
 
 MEMORIES = 64  # memories loaded and translated together: one covariance matrix of 512 × 512 takes 1 MB
-FORMATS = {".md": "markdown", ".markdown": "markdown", ".srt": "srt", ".po": "po", ".pot": "po"}
-FORMATS |= dict.fromkeys((".html", ".htm", ".xhtml"), "html")
+FORMATS = {".md": "markdown", ".markdown": "markdown", ".po": "po", ".pot": "po"}
+FORMATS |= dict.fromkeys((".html", ".htm", ".xhtml"), "html") | dict.fromkeys((".srt", ".vtt", ".ass", ".ssa"), "srt")
 WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]
 
 

@@ -99,7 +99,7 @@ def test_names_of_other_formats_are_refused(name: str, model: Path, call: Call) 
     assert not Path(name).exists()
 
 
-@pytest.mark.parametrize("name", ["a.html", "a.MD", "a.srt", "a.pot"])
+@pytest.mark.parametrize("name", ["a.html", "a.MD", "a.srt", "a.vtt", "a.pot"])
 def test_a_document_that_is_read_as_text_is_named(name: str, model: Path, files: Path, call: Call) -> None:
     form = FORMATS[Path(name).suffix.lower()]
     write_lines(name, [""])
