@@ -23,6 +23,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "table.md"
         command = [sys.executable, "-m", "pytest", "-q", "-m", "attack", f"--attack-table={table}", "-k", options.only]
+        command.append("--timeout=0")  # each of its 10,000 trials has a limit
         code = subprocess.run([*command, "tests"], cwd=ROOT).returncode
         if table.is_file():
             save(options.output, [*header("Attacks", "pytest -m attack"), *table.read_text("utf-8").splitlines()])
