@@ -12,7 +12,7 @@ from sphinx.errors import ExtensionError
 
 FENCE = re.compile(r"^```\{measured\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COSTS = {  # title, and the column of cost.md
-    "look-up, µs, S = 100": 1,
+    "read, µs, S = 100": 1,
     "S = 1,000": 2,
     "S = 20,000": 3,
     "memory, MB, S = 20,000": 5,
@@ -20,9 +20,9 @@ COSTS = {  # title, and the column of cost.md
     "training, ms, S = 1,000": 7,
 }
 NOTE = (
-    "S is the number of source states. Times: states of 512, float32, two cores of an Intel Xeon; a look-up has five "
-    "queries, a training step 32. BLEU and AER: the same number of updates for every kind. Other sizes, spread and "
-    "commands: [benchmarks](../benchmarks.md#what-does-a-look-up-cost)."
+    "S is the number of source states. Times: states of 512, float32, two cores of an Intel Xeon; a read has five "
+    "queries, a training step 32. BLEU and AER: the same number of updates for every attention. Other sizes, spread "
+    "and commands: [benchmarks](../benchmarks.md#what-does-a-read-cost)."
 )
 
 
