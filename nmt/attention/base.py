@@ -4,10 +4,10 @@ Source state s writes its value v_s with weights k_s. Query t reads with weights
 
     slots      M   = Σ_s k_s v_sᵀ      (R × D)      once per source
     context    c_t = q_t M             (1 × D)      once per query
-    alignment  A_ts = q_t · k_s        (T × S)      hence c_t = Σ_s A_ts v_s, exactly, for every kind
+    alignment  A_ts = q_t · k_s        (T × S)      hence c_t = Σ_s A_ts v_s, exactly, for every class
 
-A kind supplies its equations for v, k and q. This file does the rest. Letters: B batch, S source, Q queries,
-R slots, E source state, H query, D value and context, A attention size. Masks are True where real. Real positions come
+A subclass supplies its equations for v, k and q. This file does the rest. Letters: B batch, S source, Q queries, R
+slots, E source state, H query, D value and context, A attention size. Masks are True where real. Real positions come
 first, padding follows.
 """
 
@@ -30,18 +30,18 @@ class Memory(NamedTuple):
     slots: Tensor  #: (B, R, D)  mixed by reads
     mass: Tensor  #: (B, R)  Σ_s trace
     length: Tensor  #: (B,)  number of source states written so far, int64
-    keys: Tensor | None = None  #: (B, R, A)  projected once; only for kinds that compare queries with keys
+    keys: Tensor | None = None  #: (B, R, A)  projected once; only if queries are compared with keys
     mask: Tensor | None = None  #: (B, R)  True = real; None if every slot is real
     peak: Tensor | None = None  #: (B, R)  running maximum of log write weights, for a softmax over source positions
     trace: Tensor | None = None  #: (B, R, S)  share of source s in slot r; optional, and None if slot s is state s
-    order: Tensor | None = None  #: (B, ·, S)  sorted codes of the source positions; only for kinds that look up a few
+    order: Tensor | None = None  #: (B, ·, S)  sorted codes of the source positions; only for HashedAttention
 
 
 class Attention(nn.Module):
     """An attention over a memory of fixed size.
 
-    A kind implements ``write_weights``, ``read_weights`` and, unless it writes the states themselves, ``values``. It
-    sets the attributes below, as class or instance attributes. Other code reads them and never checks the class.
+    A subclass implements ``write_weights``, ``read_weights`` and, unless it writes the states themselves, ``values``.
+    It sets the attributes below, as class or instance attributes. Other code reads them and never checks the class.
     """
 
     context_size: int  #: D
@@ -55,7 +55,7 @@ class Attention(nn.Module):
     max_source_length: int | None = None  #: maximum number of source states; None: unlimited
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """Let the constructor of each kind raise ValueError for arguments that do not fit their annotations."""
+        """Let the constructor of each subclass raise ValueError for arguments that do not fit their annotations."""
         super().__init_subclass__(**settings)
         if "__init__" in vars(cls):
             cls.__init__ = check_arguments(cls.__init__)  # type: ignore[method-assign]
@@ -147,7 +147,7 @@ class Attention(nn.Module):
 
 
 class SourceAttention(Attention):
-    """An attention over the source states themselves, R = S. A kind implements ``scores`` and, if needed, ``keys``.
+    """An attention over the source states themselves, R = S. A subclass implements ``scores`` and, if needed, ``keys``.
 
     k_s is the unit vector e_s, and q_t is the softmax of the scores over the real source states.
     """

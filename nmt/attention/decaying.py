@@ -1,7 +1,7 @@
 """Base class of attentions whose later source states change what earlier ones wrote: M ← G_s M + k_s v_sᵀ.
 
-Later states are seen more sharply. With ``directions="both"``, a second half of the slots is written from the end of
-the source to its beginning, with the same parameters, and queries read the mean of both halves.
+Later states decay less, so reads recall them better. With ``directions="both"``, a second half of the slots is written
+from the end of the source to its beginning, with the same parameters, and queries read the mean of both halves.
 
 The trace holds the weight that remains at the end of the source, trace[:, s] = (Π_{j>s} G_j) k_s. With it, slots, mass
 and alignment obey the same equations as for every attention.
@@ -35,7 +35,7 @@ class Update(NamedTuple):
 class DecayingAttention(Attention):
     """Base class of attentions whose later source states change what earlier ones wrote.
 
-    A kind implements ``update``. Writing a source means appending it to an empty memory of ``rank`` slots.
+    A subclass implements ``update``. Writing a source means appending it to an empty memory of ``rank`` slots.
     """
 
     rank: int  #: number of slots of one direction

@@ -1,4 +1,4 @@
-"""Covariance attention that forgets: the general form of the gated update.
+"""Covariance attention whose earlier states decay: the general form of the gated update.
 
 de Brébisson & Vincent (2016), A Cheap Linear Attention Mechanism with Fast Lookups and Fixed-Size
 Representations, arXiv 1609.05866, §4.

@@ -29,7 +29,7 @@ class HashedAttention(SourceAttention):
     ``chunk`` states from the start of its bucket on. A source has about twice as many buckets as chunks, at most 1,024.
     A bucket is a pair of two smaller hashes, as in the authors' code.
 
-    A look-up compares and mixes at most ``rounds`` · ``chunk`` states, for a source of any length. A source of at most
+    A read compares and mixes at most ``rounds`` · ``chunk`` states, for a source of any length. A source of at most
     ``chunk`` states is read as a whole. If the queries of a call together see more states than the source has, as in
     training, all states are compared at once and those that a query does not see are masked. The result is the same.
     """
@@ -107,7 +107,7 @@ class HashedAttention(SourceAttention):
         position, real = self.visible(projected, memory)
         nothing = projected.new_zeros(*position.shape[:2], length)
         times = nothing.scatter_add(2, position, real.to(nothing.dtype))  # how many rounds found each state
-        if not deployed and length <= position[0].numel():  # all queries together look at more states than there are
+        if not deployed and length <= position[0].numel():  # all queries together see more states than the source has
             scores = self.masked_scores(projected, memory)
             weights = torch.softmax(scores.masked_fill(times == 0, torch.finfo(scores.dtype).min), dim=2)
             return weights @ memory.slots, weights

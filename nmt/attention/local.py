@@ -23,7 +23,7 @@ class LocalAttention(LuongAttention):
     p_t = S · σ(v_pᵀ tanh(W_p q_t))                              (eq. 9), S is the length of the source
     a_t(s) = softmax(scores)_s · exp(−(s − p_t)² / 2σ²)          (eq. 10), σ = w/2, s counts from 1
 
-    Only the states in the window are scored and mixed, so the cost of a look-up does not depend on the length of the
+    Only the states in the window are scored and mixed, so the cost of a read does not depend on the length of the
     source. The weights of a query sum to less than 1, because the Gaussian follows the softmax.
     """
 

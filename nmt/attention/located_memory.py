@@ -1,6 +1,7 @@
 """Memory attention whose slots start as stretches of the source, and are compared with the query.
 
-Britz, Guan & Luong (2017), arXiv 1707.00110, with the score of Luong et al. (2015), arXiv 1508.04025, beside its own.
+Britz, Guan & Luong (2017), arXiv 1707.00110, whose score of a slot is added to that of Luong et al. (2015), arXiv
+1508.04025.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ EMPTY = 1e-4  # smallest sum of weights that a slot's mean state is divided by: 
 
 
 class LocatedMemoryAttention(Attention):
-    """K mean states M_k, one for each of K equal stretches of the source, which a query finds by place and by content.
+    """K mean states M_k, one per stretch of the source, which a query scores by their index and their content.
 
     M_k = Σ_s α_sk h_s / Σ_s α_sk    α_s = softmax(W_α h_s − γ n² (s/|S| − k/K)²)    once per source
     c_t = Σ_k β_tk M_k               β_t = softmax(W_β d_t + M W_k d_t)              once per query
 
-    Both softmaxes are over the K slots. s and k count to the middle of a state and of a stretch, n = min(|S|, K), and
-    γ is learned. The keys M W_k are computed once per source.
+    Both softmaxes are over the K slots. s and k are the middles of a state and of a stretch, n = min(|S|, K), and γ is
+    learned. The keys M W_k are computed once per source.
     """
 
     def __init__(self, *, state_size: Size, query_size: Size, slots: Size = 32) -> None:

@@ -1,4 +1,4 @@
-"""Attention to a memory of K contexts, whose look-up cost does not depend on the length of the source.
+"""Attention to a memory of K contexts. The cost of a read does not depend on the length of the source.
 
 Britz, Guan & Luong (2017), Efficient Attention using a Fixed-Size Memory Representation, arXiv 1707.00110.
 """
@@ -24,9 +24,10 @@ class MemoryAttention(Attention):
                             α_s = f(W_α h_s ∘ l_s)    with position encodings (eqs. 11, 12)
 
     f is ``write_score`` and g is ``read_score``: a softmax over the K slots (not over time), or a sigmoid.
-    ``renormalise`` scales the position encodings of each slot over a sentence: to sum 1 (``sum``, the paper's words) or
-    to mean 1 (``mean``). Both need the whole source. To stream, use no position encodings, or None, which gives higher
-    loss on long sources. ``max_length`` is the length of the longest training source in pieces, ``</s>`` included.
+    ``renormalise`` scales the position encodings of each slot over a sentence: to sum 1 (``sum``, as in the paper) or
+    to mean 1 (``mean``). Both need the whole source. To stream, use no position encodings, or ``renormalise`` None,
+    which gives a higher loss on long sources. ``max_length`` is the length of the longest training source in pieces,
+    ``</s>`` included.
     """
 
     streaming_advice = "attention.position_encoding=false"
@@ -86,7 +87,7 @@ class MemoryAttention(Attention):
         return encoding.to(dtype)
 
     def slot_places(self, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Return k/K (K,), the place of each slot: at 1, a slot favours the end of the source."""
+        """Return k/K (K,), the relative position of each slot: at 1, a slot favours the end of the source."""
         return torch.arange(1, self.slots + 1, device=device, dtype=dtype) / self.slots
 
 

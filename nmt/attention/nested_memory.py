@@ -58,7 +58,7 @@ class NestedMemoryAttention(MemoryAttention):
 
     def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
         if self.training:
-            raise ValueError("NestedMemoryAttention: each write of a training step has other slots; call eval() first")
+            raise ValueError("NestedMemoryAttention: each call in training uses other slots; call eval() first")
         return super().append(memory, states, mask)
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ class NestedMemoryAttention(MemoryAttention):
         return score(self.read_score, linear(query, self.W_beta.weight[: memory.slots.shape[1]]))
 
     def slot_places(self, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Return 1 − the number whose binary digits after the point are those of k − 1 in reverse order (K,)."""
+        """Return 1 − the van der Corput sequence in base 2 (K,): the bit-reversed k − 1, as a fraction."""
         digits = torch.arange(self.slots, device=device)
         places = torch.ones(self.slots, device=device)
         value = 1.0

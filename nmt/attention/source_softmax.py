@@ -1,4 +1,4 @@
-"""Write weights that are a softmax over the source positions, also of a source that arrives in parts.
+"""Write weights that are a softmax over the source positions, also if the source arrives in parts.
 
 Milakov & Gimelshein (2018), Online normalizer calculation for softmax, arXiv 1805.02867.
 """

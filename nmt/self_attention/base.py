@@ -28,15 +28,15 @@ State = tuple[Tensor, ...]
 class SelfAttention(nn.Module):
     """W_o [o¹; …; oᴴ], where every position of head i attends to the other positions of its sequence.
 
-    A kind implements ``both_sides``. Unless it says why it is ``not_causal``, it also implements ``causal``, ``start``
-    and ``advance``. A constructor accepts ``size`` and ``heads``, and ``max_length`` if it needs the length of the
-    longest training source; its other arguments are the keys of its YAML file.
+    A subclass implements ``both_sides``. Unless it sets ``not_causal``, it also implements ``causal``, ``start`` and
+    ``advance``. A constructor accepts ``size`` and ``heads``, and ``max_length`` if it needs the length of the longest
+    training source; its other arguments are the keys of its YAML file.
     """
 
     exportable: ClassVar[bool] = False
     """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
     steps_exportable: ClassVar[bool] = True
-    """Whether this holds for the steps of a decoder as well."""
+    """Whether it can also export the steps of a decoder with this class."""
     not_causal: ClassVar[str | None] = None
     """Why no decoder can use this class; None: ``causal``, ``start`` and ``advance`` work."""
     max_source_length: int | None = None
@@ -45,7 +45,7 @@ class SelfAttention(nn.Module):
     """Queries, keys and values."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """Let the constructor of each kind raise ValueError for arguments that do not fit their annotations."""
+        """Let the constructor of each subclass raise ValueError for arguments that do not fit their annotations."""
         super().__init_subclass__(**settings)
         if "__init__" in vars(cls):
             cls.__init__ = check_arguments(cls.__init__)  # type: ignore[method-assign]

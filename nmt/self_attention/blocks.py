@@ -15,7 +15,7 @@ SHORT = 3
 
 
 class BlockSelfAttention(SelfAttention):
-    """A self-attention to a few positions. A kind implements both ways to compute it, and the steps of a decoder."""
+    """A self-attention to a few positions. Subclasses implement both ways to compute it, and the decoder steps."""
 
     block_size: int  # w
 

@@ -33,7 +33,7 @@ class HashedSelfAttention(BlockSelfAttention):
 
     P_t is the union over ``rounds``. In each, the bucket of a position is the largest of [q R; −q R], with random R
     (d × ``directions``). Sort the positions by bucket, then by position: P_t holds those of t's bucket that are less
-    than ``chunk`` places away from t. A position attends to itself only if it sees no other. Training costs
+    than ``chunk`` ranks away from t. A position attends to itself only if it sees no other. Training costs
     O(T · rounds · chunk).
 
     The paper cuts the sorted sequence into chunks, and a position sees its chunk and the one before. Where a chunk
@@ -79,11 +79,11 @@ class HashedSelfAttention(BlockSelfAttention):
 
     @torch.no_grad()
     def _places(self, queries: Tensor, mask: Tensor) -> Tensor:
-        """Return places (B, H, T, rounds) that differ by less than ``chunk`` only if two positions see each other."""
+        """Return numbers (B, H, T, rounds) that differ by less than ``chunk`` only if two positions see each other."""
         length = mask.shape[1]
         bucket = self._buckets(queries).masked_fill(~mask[:, None, :, None], 2 * self.rotations.shape[2])
         codes = bucket * length + torch.arange(length, device=mask.device)[:, None]
-        return codes.argsort(dim=2).argsort(dim=2) + bucket * self.chunk  # each bucket begins ``chunk`` places later
+        return codes.argsort(dim=2).argsort(dim=2) + bucket * self.chunk  # each bucket begins ``chunk`` numbers later
 
     def by_products(self, projected: Projected, visible: Tensor) -> Tensor:
         places = self._places(projected.queries, visible[:, 0, -1])
@@ -99,7 +99,7 @@ class HashedSelfAttention(BlockSelfAttention):
         return (totals.softmax(0) * outputs).sum(0)
 
     def _seen(self, places: Tensor, others: Tensor) -> Tensor:
-        """Return the number of rounds in which positions see each other, N of appendix A, for places (…, rounds)."""
+        """Return the number of rounds in which positions see each other, N of appendix A; ``_places`` gives places."""
         return ((places - others).abs() < self.chunk).sum(-1)
 
     def _round(self, projected: Projected, places: Tensor, number: int, *, after: bool) -> tuple[Tensor, Tensor]:
