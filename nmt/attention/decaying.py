@@ -48,7 +48,7 @@ class DecayingAttention(Attention):
         self.streaming_advice = "attention.directions=forward"
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        """Return how the states (B, S, E) change ``memory``.
+        """Return the update of ``memory`` by the states (B, S, E).
 
         States are 0 at padding, and float32 even if the parameters are in half precision; ``project`` allows this.
         """

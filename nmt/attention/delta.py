@@ -54,7 +54,7 @@ class DeltaAttention(DecayingAttention):
         return memory
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        """Return how the states change ``memory``: M ← M + Σ_s k_s u_sᵀ.
+        """Return the update of ``memory`` by the states: M ← M + Σ_s k_s u_sᵀ.
 
         A triangular system gives the errors u_s: u_s + β_s Σ_{j<s} (k_s·k_j) u_j = β_s (h_s − Mᵀ k_s).
         """

@@ -31,7 +31,9 @@ class GatedDeltaAttention(DeltaAttention):
         nn.init.constant_(self.alpha.bias, 4.0)  # σ(4) = 0.98: an untrained model remembers a sentence
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        """Return how the states change ``memory``. The errors u_s solve a triangular system, with a_s = Π_{i≤s} α_i:
+        """Return the update of ``memory`` by the states.
+
+        With a_s = Π_{i≤s} α_i, the errors u_s solve a triangular system:
 
         u_s + β_s Σ_{j<s} (a_s/a_j) (k_s·k_j) u_j = β_s (h_s − a_s Mᵀ k_s)
         """

@@ -54,7 +54,7 @@ class MesaAttention(DecayingAttention):
         return memory._replace(keys=(identity / self.ridge).expand(states.shape[0], -1, -1))
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        """Return how the states change ``memory``: they write with P' k, and P decays to P'.
+        """Return the update of ``memory`` by the states: they write with P' k, and P decays to P'.
 
         The new P' solves (I + P Σ k kᵀ) P' = P.
         """

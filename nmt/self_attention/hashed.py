@@ -103,7 +103,7 @@ class HashedSelfAttention(BlockSelfAttention):
         return ((places - others).abs() < self.chunk).sum(-1)
 
     def _round(self, projected: Projected, places: Tensor, number: int, *, after: bool) -> tuple[Tensor, Tensor]:
-        """Return what round ``number`` finds, o (B, H, T, d), and the logarithm of its sum of weights (B, H, T, 1)."""
+        """Return the output (B, H, T, d) of round ``number``, and the logarithm of its sum of weights (B, H, T, 1)."""
         order = places[..., number].argsort(dim=2)
         length = order.shape[2]
 

@@ -106,9 +106,7 @@ def test_source_in_parts_is_refused_in_training() -> None:
     states = torch.randn(1, 2, 5, dtype=torch.float64)
     memory = attention.eval().write(states, mask)
     attention.append(memory, states, mask)
-    with pytest.raises(
-        ValueError, match=r"^NestedMemoryAttention: each write of a training step .* call eval\(\) first$"
-    ):
+    with pytest.raises(ValueError, match=r"^NestedMemoryAttention: each call in training .* call eval\(\) first$"):
         attention.train().append(memory, states, mask)
 
 
