@@ -1,4 +1,4 @@
-"""Colours of weights, the same in pictures and pages: a law, so that one colour means one weight everywhere."""
+"""Colours of weights, the same in all pictures and pages, so that one colour means one weight everywhere."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def is_visible(character: str) -> bool:
 
 
 def short_label(token: str) -> str:
-    """Return a token as one short line that can be read and that stays inside its own place.
+    """Return a token as one short readable line that does not reach into other labels.
 
     A token of invisible characters is written as their numbers, such as ``U+200B``. Characters that break lines or turn
     the direction of text are U+FFFD. Letters keep ``MAX_MARKS`` marks, and labels ``MAX_LABEL_LENGTH`` characters.
@@ -209,8 +209,8 @@ def draw_bar(figure: Figure, image: AxesImage, scale: Scale, **place: Any) -> No
 def strongest(weights: np.ndarray, limit: int = MAX_CELLS) -> np.ndarray:
     """Return the weights with at most ``limit`` rows and columns.
 
-    Each cell is the weight with the largest absolute value of a block. Left to matplotlib, a picture with fewer pixels
-    than cells would lack most of them.
+    Each cell is the weight with the largest absolute value of a block. matplotlib alone would leave out most cells of a
+    picture with fewer pixels than cells.
     """
     for axis, size in enumerate(weights.shape):
         if size > limit:

@@ -77,7 +77,7 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
 
 
 def _search_conflicts(settings: Train) -> Iterator[str]:
-    """Yield what the search for the test set needs and does not have."""
+    """Yield the problems of the search options for the test set."""
     search = settings.search
     for setting in () if _reads_source(settings) else search.settings(ALIGNING):
         yield f"{setting}: a model without attention aligns no words; remove it or choose another attention"

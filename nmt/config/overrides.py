@@ -107,7 +107,7 @@ def split_list(text: str, key: re.Pattern[str] = NO_KEY) -> list[str]:
 
 
 def _end_of_element(text: str, start: int) -> int:
-    """Return where the element that begins at ``start`` ends, before its comma."""
+    """Return the end of the element that begins at ``start``: its comma, or the end of the text."""
     ends = []
     if match := QUOTED.match(text, start):
         ends.append(match.end())
@@ -160,7 +160,7 @@ def unknown_key(key: str, config: Mapping[str, Any], folders: Sequence[Path]) ->
 
 
 def _advice(key: str, known: Sequence[str], folders: Sequence[Path]) -> str:
-    """Return what to write instead of the unknown ``key``, or nothing. ``known`` are the keys of the configuration."""
+    """Return advice for the unknown ``key``, or an empty text. ``known`` are the keys of the configuration."""
     if key in PROCESSES and "training" in known:
         return f"; use {LAUNCHER}"
     name = NAMES.get(key)

@@ -120,7 +120,7 @@ def _override(config: dict[str, Any], schema: type[Any], words: Mapping[str, str
 
 
 def _value(text: str, hint: Any) -> Any:
-    """Return what ``text`` stands for where values have the type ``hint``."""
+    """Return the value that ``text`` stands for where values have the type ``hint``."""
     kinds = (hint, *get_args(hint))  # of a union: its members
     if QUOTED.fullmatch(text):
         return unquoted(text)

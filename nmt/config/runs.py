@@ -222,7 +222,7 @@ def new_folder(runs: Path, name: str) -> Path:
 def restarted_arguments(
     runs: Path, name: str, identifier: str, arguments: Sequence[str], *, restarted: bool = False
 ) -> list[str]:
-    """Return the arguments with which processes go on that torchrun or Slurm has started again.
+    """Return the arguments for processes that torchrun or Slurm has restarted.
 
     They resume the newest unfinished run of this name that the same launcher has started. One without a checkpoint is
     deleted and starts again. If the launcher has ``restarted`` processes whose run looks finished, one of them was
@@ -326,7 +326,7 @@ def _reached_limits(folder: Path) -> dict[str, int]:
 
 
 def _explain_finished(folder: Path, reached: Mapping[str, int], trust: Sequence[str]) -> list[str]:
-    """Return why a finished run is not resumed, and the commands that train its model further."""
+    """Return the error text for resuming a finished run, with the commands that train its model further."""
     place = _naming(folder)
     new = f"a new run from its model: nmt-train {shlex.join([f'init_from={folder}', *place, *trust])}"
     if not reached:

@@ -31,7 +31,7 @@ class Filters:
     languages: tuple[str, str] | None = None
 
     def reason(self, pair: Pair, source: int, target: int) -> str | None:
-        """Return why a pair whose sides have ``source`` and ``target`` pieces is dropped, or None."""
+        """Return the reason to drop a pair whose sides have ``source`` and ``target`` pieces, or None to keep it."""
         if isinstance(pair, MissingPair):
             return "a text is missing"
         if not (source and target):
@@ -50,7 +50,7 @@ class Filters:
 
 
 class TestFilters(Filters):
-    """Those of a validation or test set, which keeps all pairs that have two texts, also empty ones."""
+    """The filters of a validation or test set, which keeps all pairs that have two texts, even empty ones."""
 
     def reason(self, pair: Pair, source: int, target: int) -> str | None:
         return super().reason(pair, source, target) if isinstance(pair, MissingPair) else None

@@ -54,14 +54,14 @@ def rows_as_pairs(rows: Any, part: str, columns: Sequence[str] | None) -> Iterat
 
 
 def column_problem(columns: Sequence[str] | None) -> str | None:
-    """Return why the names of source and target cannot be those, or None."""
+    """Return the problem if both names are the same, or None."""
     if columns is None or len(columns) != 2 or columns[0] != columns[1]:
         return None
     return f"data.columns=[{','.join(columns)}]: source and target are the same column; name two"
 
 
 def _from_columns(texts: Mapping[str, Any], place: str, columns: Sequence[str] | None) -> tuple[Any, Any]:
-    """Return the values of both columns; a key that is not there has the value None."""
+    """Return the values of both columns; a missing key has the value None."""
     if columns is None:
         names = ", ".join(map(str, texts))
         raise UserError(f"{place} has the columns {names}; name source and target, such as columns=('en', 'de')")

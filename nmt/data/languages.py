@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-# A line is foreign if another language is this many times as probable. Most names and very short lines are not.
+# A line is foreign if another language is this many times as probable. Most names and very short lines stay.
 RATIO = 10.0
 
 
@@ -34,7 +34,7 @@ def identify(text: str, languages: Sequence[str]) -> list[tuple[str, float]]:
 
 
 def language_problems(languages: Sequence[str]) -> Iterator[str]:
-    """Yield why ``data.languages`` cannot be identified: py3langid is missing, or does not know them."""
+    """Yield a problem if ``data.languages`` cannot be identified: py3langid is missing, or does not know them."""
     setting = f"data.languages=[{','.join(languages)}]"
     try:
         known = _identifier().labels

@@ -223,7 +223,7 @@ def _check_bounds(
 
 
 def swap_advice(settings: LinkSettings) -> str:
-    """Return what to do about links that fit better with their sides exchanged."""
+    """Return the advice about links that fit better with their sides exchanged."""
     fixes = {None: "write source-target links", False: f"add {settings.key}_swap=true"}
     return f"sides look swapped; {fixes.get(settings.swap, f'remove {settings.key}_swap=true')}"
 

@@ -84,7 +84,7 @@ class ParallelFiles:
                     kind = "a folder, not a file" if os.path.isdir(file) else "no such file"
                     yield f"data.{part}.{key}={file}: {kind}"
         paths = [[os.path.realpath(self.folder / name) for name in names[key]] for key in ("src", "tgt")]
-        if paths[0] and paths[0] == paths[1]:  # one of several may be, as a text that the model learns to copy
+        if paths[0] and paths[0] == paths[1]:  # one of several files may be both, so that the model learns to copy
             yield f"data.{part}.tgt={files['tgt']}: is the source too; give the file of the translations"
         sources = len(names["src"])
         weights = files.get("weights")
@@ -103,14 +103,14 @@ def _names(files: Files) -> dict[str, list[str]]:
     return {key: [side] if isinstance(side, str) else list(side or ()) for key, side in sides.items()}
 
 
-SEED = 1  # of the pairs that a weight with a fraction selects
+SEED = 1  # draws the pairs of a file with a fractional weight
 
 
 class FilePairs:
     """The sentence pairs of parallel files, which are read again for each iteration.
 
-    A file of weight 2 is read twice; of one of weight 0.5, half of the pairs are drawn at random. The files are
-    interleaved evenly, whatever their sizes.
+    With weight 2, a file is read twice. With weight 0.5, a random half of its pairs is read. The files are interleaved
+    evenly, whatever their sizes.
     """
 
     def __init__(self, sources: Sequence[Path], targets: Sequence[Path], weights: Sequence[float]) -> None:

@@ -109,7 +109,7 @@ class Table:
             yield cells[source], cells[target]
 
     def _unequal(self, cells: Sequence[str], expected: int) -> str:
-        """Return why a row cannot be read, and the fix."""
+        """Return the error text for a row with another number of cells than the first."""
         row = "the header" if self.columns is not None else "the first row"
         problem = f"{counted(len(cells), 'column')}, but {row} has {expected}"
         if not any(cells):
@@ -122,7 +122,7 @@ class Table:
         return f"{problem}; {fix}, or remove the row"
 
     def _places(self, first: list[str]) -> tuple[int, int]:
-        """Return the numbers of the source and the target column."""
+        """Return the indices of the source and the target column."""
         if self.columns is None:
             if len(first) < 2:
                 raise UserError(f"{self.file}:1: 1 column; at least 2 are needed, separated by tabs")

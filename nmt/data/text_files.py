@@ -93,7 +93,7 @@ def _check_format(first: bytes, name: str) -> None:
 
 
 def _read_problem(name: str, count: int, error: Exception) -> str:
-    """Return why a file cannot be read further after ``count`` lines."""
+    """Return the error text for a file that cannot be read further after ``count`` lines."""
     if is_damage(error):
         kind, magic = next(described for ending, described in COMPRESSED.items() if name.endswith(ending))
         head = _head(name)

@@ -62,7 +62,7 @@ def _status(path: Path, *, follow_link: bool = False) -> os.stat_result | None:
 
 
 def describe_special(path: Path) -> str:
-    """Return what stands in the place of a file: a symbolic link, a folder, or something else."""
+    """Return the text for a path that is not a regular file: a symbolic link, a folder, or something else."""
     if path.is_symlink():
         return f"a symbolic link to {os.readlink(path)}"
     return "a folder" if path.is_dir() else "not a regular file"

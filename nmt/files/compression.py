@@ -70,7 +70,7 @@ def is_damage(error: Exception) -> bool:
 
 
 def foreign_format(head: bytes, name: str) -> str | None:
-    """Return what the first line ``head`` of the file ``name`` is if it is not UTF-8 text, and the fix; else None."""
+    """Return the format of the file ``name`` that starts with ``head``, and the fix; None if it may be UTF-8 text."""
     for magic, kind, fix in FORMATS:
         if head.startswith(magic) and (magic != BZIP2_MAGIC or head[4:10] == b"1AY&SY"):
             if magic == b"PK\x03\x04" or kind == "an old Office document":

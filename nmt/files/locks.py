@@ -44,9 +44,10 @@ def require_own(
 ) -> None:
     """Raise UserError if ``folder`` exists and may be someone else's.
 
-    That is a folder without a lock that holds files, and none that is ``known``. Also one that contains symbolic links.
-    With ``names``, only files of such names count: the command writes no others. If its own name is ``derived`` from a
-    name that the user gave, it must not be a link, and belong to the user. ``fix`` says what else to do.
+    It may be if it holds files, but neither a lock nor a ``known`` file, or if it contains symbolic links. With
+    ``names``, only files with such names count, because the command writes no others. A folder whose name is
+    ``derived`` from a name that the user gave must belong to the user and must not be a link. ``fix`` says what else
+    the user can do.
     """
     try:
         status = os.lstat(folder) if derived else os.stat(folder)
@@ -81,7 +82,7 @@ def lock_folder(folder: Path, *, busy: str = BUSY, must_stay: bool = False) -> I
     With ``must_stay``, a folder that someone has deleted or replaced during the block is an error at its end.
 
     Raises UserError if another process holds it; ``busy`` says what that process does, and what to do about it. The
-    system releases the lock when its process ends, in whatever way. So the file that stays behind blocks nobody.
+    system releases the lock when its process ends, however it ends. So a file that is left blocks nobody.
     """
     path = folder / LOCK_FILE
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | NO_LINK

@@ -1,4 +1,4 @@
-"""Results of finished work, with which a command that was killed continues."""
+"""Stored results of finished work, so that a killed command can continue."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def _file(name: str) -> Path | None:
 
 
 def _source(name: str, file: Path) -> _Source:
-    """Return the fingerprint and the imports of a module's file. An imported module keeps those of the first look."""
+    """Return the fingerprint and the imports of a module's file. An imported module keeps those of its first read."""
     spec = getattr(sys.modules.get(name), "__spec__", None)
     known = _looked_at.get(name)
     if known is not None and known[0] is spec:

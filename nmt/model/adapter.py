@@ -77,7 +77,7 @@ def _part(name: str) -> str:
 
 
 def adapt_problem(model: Seq2Seq, *, rank: int, parts: Collection[str]) -> str | None:
-    """Return why ``adapt`` cannot give the model updates of this rank, or None. The model may be on the meta device."""
+    """Return the problem if ``adapt`` cannot give the model updates of this rank, or None. Works on the meta device."""
     sides = [min(matrix.weight.shape) for matrix in matrices(model, parts).values()]
     if not sides:
         return f"adapt.to=[{','.join(parts)}]: no matrices to adapt there; add another part of {', '.join(PARTS)}"

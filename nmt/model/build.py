@@ -180,7 +180,7 @@ def _limit_parts(limit: int) -> Iterator[None]:
 
 
 def size_problems(settings: ModelSettings, *, vocabulary: int, copies: int, trust: Sequence[str] = ()) -> Iterator[str]:
-    """Yield what the constructors of encoder, attention and decoder refuse, or that the model is too large.
+    """Yield the errors of the constructors of encoder, attention and decoder, and an error if the model is too large.
 
     They run on the meta device, which allocates nothing. If the encoder is refused, the others are checked with the
     encoder size that the settings give. ``copies`` is that of ``require_memory``.

@@ -19,7 +19,7 @@ class Final(NamedTuple):
     """State of the encoder after the last real piece of each sentence."""
 
     hidden: Tensor  # (B, L, E)
-    cell: Tensor | None = None  # (B, L, …)  the rest of what continues a source, such as the cells of LSTMs
+    cell: Tensor | None = None  # (B, L, …)  other numbers that continue a source, such as the cells of LSTMs
 
 
 class RecurrentEncoder(nn.Module):

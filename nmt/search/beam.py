@@ -190,7 +190,7 @@ def _take(values: Any, columns: Integers) -> Any:
 
 
 class _NBest:
-    """The n best endings of each of B sentences: arrays (B,n), best first. A score of -inf marks an unused place."""
+    """The n best endings of each of B sentences: arrays (B,n), best first. A score of -inf marks an unused entry."""
 
     def __init__(self, sentences: int, n_best: int) -> None:
         shape = (sentences, n_best)
@@ -218,7 +218,7 @@ class _NBest:
             column[rows] = _take(np.concatenate([column[rows], new], axis=1), order)
 
     def worst_score(self, rows: Integers) -> Floats:
-        """Return the score (b,) that a new ending must exceed; -inf while a place is free."""
+        """Return the score (b,) that a new ending must exceed; -inf while an entry is unused."""
         worst: Floats = self._score[rows, -1]
         return worst
 

@@ -11,7 +11,7 @@ from nmt.text.specials import EOS
 
 
 class Candidates(NamedTuple):
-    """M candidates per sentence, best first: arrays (b,M). A log-probability of -inf marks an unused place."""
+    """M candidates per sentence, best first: arrays (b,M). A log-probability of -inf marks an unused entry."""
 
     log_prob: Floats
     parents: Integers

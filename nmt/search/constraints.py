@@ -119,7 +119,7 @@ def _repeats(history: Integers, ids: Integers, n: int) -> Booleans:
 
 
 def _first_allowed(blocked: Booleans, log_probs: Floats, ids: Integers, k: int) -> tuple[Floats, Integers]:
-    """Return the first k candidates that are not blocked; -inf marks a blocked one in their place."""
+    """Return the first k candidates that are not blocked; -inf marks the entry of a blocked one."""
     order = blocked.argsort(axis=2, kind="stable")[..., :k]
     log_probs = np.take_along_axis(np.where(blocked, -np.inf, log_probs), order, axis=2)
     return log_probs, np.take_along_axis(ids, order, axis=2)

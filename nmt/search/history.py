@@ -79,7 +79,8 @@ class History:
         """Return tokens, their log-probabilities and, if they are kept, the weights of each ending.
 
         Walks once from the last step to the first, for all endings together: ``places`` are their hypotheses in the
-        concatenated steps. An ending that is shorter than the time keeps its slot, and its place is not used.
+        concatenated steps. Steps after the end of a hypothesis do not change its slot, and their entries in ``places``
+        are not used.
         """
         sentence, length, slot, _, finished = endings
         times = min(len(self._steps), int(length.max(initial=0)) + 1)

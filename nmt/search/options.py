@@ -61,8 +61,8 @@ class SearchOptions:
     top_p: Annotated[float, AtLeast(0.0001), AtMost(1)] | None = None
     """Sample from the fewest likeliest pieces that together have this probability; null: from all."""
     mbr: Annotated[int, AtLeast(2), AtMost(10_000)] | None = None
-    """Choose, from this number of draws or of the beam's translations, the one with the highest mean chrF against the
-    others (minimum Bayes risk)."""
+    """Number of draws, or of the beam's translations, among which the one with the highest mean chrF against the others
+    is chosen (minimum Bayes risk)."""
     seed: Annotated[int, AtLeast(0)] = 1
     """Seed of the draws. They depend on it and on the sentence, not on other sentences of the batch."""
     replace_unknown: bool = False
@@ -143,7 +143,7 @@ class SearchOptions:
         return any(self.settings(REWRITES))
 
     def settings(self, names: Iterable[str]) -> Iterator[str]:
-        """Yield those of the options ``names`` that are on, such as ``search.replace_unknown=true``."""
+        """Yield each of the options ``names`` that is on, such as ``search.replace_unknown=true``."""
         for name in names:
             if value := getattr(self, name):
                 yield f"search.{name}={str(value).replace('True', 'true')}"

@@ -1,8 +1,8 @@
 """Beam search for translations that contain given texts: grid beam search (Hokamp & Liu 2017, arXiv 1704.07138).
 
-The beam has one bank of ``beam_size`` hypotheses for each number of required pieces. A hypothesis that has written an
-unlikely text so competes only with those that have written as much. Besides with its likeliest pieces, a hypothesis can
-go on with the next piece of a text. It ends only when it has all texts.
+The beam has one bank of ``beam_size`` hypotheses for each number of required pieces. So a hypothesis that has written
+an unlikely text competes only with those that have written as many required pieces. A hypothesis continues with its
+likeliest pieces, or with the next piece of a text. It ends only when it has all texts.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Banks:
     def _candidates(self, row: int, live: Floats, log_probs: Floats, ids: Integers) -> Iterator[Candidate]:
         """Yield the likeliest pieces and those of texts for each live hypothesis of a sentence.
 
-        A hypothesis without all texts that would end now may only complete one, or it would go on behind its end.
+        If ``</s>`` is likeliest but texts are missing, a hypothesis may only go on with a text that it has begun.
         """
         texts = self._texts[row]
         for slot, progress in enumerate(self._progress[row]):

@@ -37,7 +37,7 @@ class ModelSettings:
 
     @staticmethod
     def of(config: Mapping[str, Any]) -> ModelSettings:
-        """Return those of a stored configuration, which has other groups too."""
+        """Return the groups of the model from a stored configuration, which has other groups too."""
         return build(ModelSettings, {item.name: config[item.name] for item in fields(ModelSettings)})
 
 
@@ -69,7 +69,7 @@ class ConfigCheck(TypeCheck):
         else:
             quotes = ""
             if schema is str and isinstance(value, bool):
-                quotes = "; YAML reads no, off, yes and on so: write it in quotes"
+                quotes = "; YAML reads no, off, yes and on as true or false; write it in quotes"
             elif schema is str and isinstance(value, int | float):
                 quotes = "; write it in quotes"
             yield from (f"{message}{quotes}" for message in super().problems(value, schema, name))

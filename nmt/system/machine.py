@@ -53,7 +53,7 @@ _limited = [False]  # True in a child that was forked after torch was loaded
 def guard_forks() -> None:
     """Let torch compute with one thread in children that are forked from now on.
 
-    The threads of OpenMP end in a fork. A child that gives them work waits for ever; with one thread, it gives none.
+    The threads of OpenMP end in a fork. A child that uses them waits for ever. With one thread, it does not use them.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_limit_torch)
@@ -85,7 +85,7 @@ def _omp_threads() -> int | None:
 
 @cache
 def cpu_quota() -> float | None:
-    """Return the cores' worth of time that the control groups of this process allow, such as 1.5; None without limit.
+    """Return the CPU quota of this process's control groups, in cores, such as 1.5; None without a limit.
 
     docker run --cpus, Kubernetes and systemd set them: a process sees all cores, but is paused when it has used
     its time.

@@ -1,4 +1,4 @@
-"""Tasks in processes that work for this one. Tasks of processes that die are repeated."""
+"""Run tasks in worker processes. The task of a worker that dies is repeated."""
 
 from __future__ import annotations
 

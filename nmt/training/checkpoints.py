@@ -73,7 +73,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
 
 class BestCheckpoints(Checkpoint):
-    """Keeps the best checkpoints by ``merit`` in ``folder``; of equals the later one."""
+    """Keeps the best checkpoints by ``merit`` in ``folder``. Of equal checkpoints, the later one is better."""
 
     last_model_path = ""
 
@@ -117,7 +117,7 @@ class BestCheckpoints(Checkpoint):
             logger.after_save_checkpoint(self)  # type: ignore[arg-type]
 
     def _ranking(self, scores: dict[str, dict[str, float]]) -> list[str]:
-        """Return the names, best first; of equals the later one first."""
+        """Return the names, best first. Of equal checkpoints, the later one is first."""
         return sorted(reversed(scores), key=lambda name: merit(scores[name], self.monitor), reverse=True)
 
     def best_merit(self) -> Merit:
@@ -127,7 +127,8 @@ class BestCheckpoints(Checkpoint):
     def remove_replaced(self) -> None:
         """Delete the files of checkpoints that are no longer among the best.
 
-        Called after the last checkpoint is written: a run that is killed before resumes from one that still names them.
+        Call it after the last checkpoint is written, because a run that is killed earlier resumes from a checkpoint
+        that still names these files.
         """
         if rank() != 0:
             return
@@ -205,11 +206,11 @@ class LastCheckpoint(Checkpoint):
         self._handlers: dict[int, Any] = {}  # what the signals did before
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the random states of the ranks' CPUs: a resumed run drops out what the uninterrupted run would."""
+        """Return the random states of the ranks' CPUs, so that dropout goes on as in an uninterrupted run."""
         return {"random": torch.stack(gather(torch.get_rng_state()))}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the random state of this rank. Another number of ranks than before starts with new states."""
+        """Restore the random state of this rank. If the number of ranks has changed, all start with new states."""
         states = state_dict["random"]
         if len(states) == world_size():
             torch.set_rng_state(states[rank()].clone())
@@ -292,7 +293,7 @@ class LastCheckpoint(Checkpoint):
 
 
 class Patience(pl.Callback):
-    """Stops after ``patience`` validations without progress, by the comparison that also chooses the best checkpoint.
+    """Stops after ``patience`` validations without progress. The best checkpoint is chosen by the same comparison.
 
     A resumed run that had already stopped does not continue.
     """

@@ -51,7 +51,7 @@ class CorpusBatches(pl.LightningDataModule):
     ) -> None:
         """An epoch is ``validate_every`` updates, or else one pass over the training text.
 
-        ``text`` is the checksum of the prepared text. A run with another one is not resumed.
+        ``text`` is the checksum of the prepared text. A run that was trained on another text is not resumed.
         """
         super().__init__()
         self.train, self.valid = train, valid

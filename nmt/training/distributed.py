@@ -53,7 +53,7 @@ class Launch:
 
 
 def detect_launch(environment: Mapping[str, str] = os.environ) -> Launch | None:
-    """Return how torchrun or ``srun`` started this process, or None if neither did.
+    """Return the launch of this process by torchrun or ``srun``, or None if neither started it.
 
     The commands of a batch script of Slurm are not started by ``srun``; they are one process each.
     """
@@ -167,7 +167,7 @@ def _disconnect() -> None:
 
 
 def current_launch() -> Launch | None:
-    """Return how the connected processes were started, or None for a single process."""
+    """Return the launch of the connected processes, or None for a single process."""
     return _launch
 
 
@@ -206,7 +206,7 @@ def sums(numbers: Sequence[float]) -> list[float]:
 
 
 def from_first(compute: Callable[[], T]) -> T:
-    """Return what ``compute`` returns on rank 0, which alone calls it. Raises FirstRankFailed elsewhere if it fails."""
+    """Call ``compute`` on rank 0 and return its result on all ranks. If it fails, the others raise FirstRankFailed."""
     if _launch is None:
         return compute()
     message: list[Any] = [None]
@@ -247,7 +247,7 @@ def _broadcast(message: list[Any]) -> None:
 
 
 class Joined(NamedTuple):
-    """Losses ``scaled`` for averaged gradients, their ``means`` over all ranks, and how many pieces each is of."""
+    """Losses ``scaled`` for averaged gradients, their ``means`` over all ranks, and their numbers of pieces."""
 
     scaled: dict[str, Tensor]
     means: dict[str, float]
@@ -257,7 +257,7 @@ class Joined(NamedTuple):
 def join_losses(losses: Mapping[str, Tensor], counts: Mapping[str, int]) -> Joined:
     """Return the losses of this rank joined with those of the others.
 
-    Each loss is a mean over as many pieces as ``counts`` says. DDP averages the gradients of the ranks, whose batches
+    Each loss is a mean over the number of pieces in ``counts``. DDP averages the gradients of the ranks, whose batches
     have different numbers of pieces. With the scaled losses, that average is the gradient of the joined batch.
     """
     if world_size() == 1:

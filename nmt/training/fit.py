@@ -161,7 +161,7 @@ def _start(config: Train, prepared: Prepared, folder: Path, tracker: Tracker | N
 
 
 def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
-    """Return why the run ends before the learning rate has warmed up, with the fix, or None if it does not."""
+    """Return an error text, with the fix, if the run ends before the learning rate has warmed up; otherwise None."""
     warmup = config.schedule.block.get("warmup_steps")
     training = config.training
     if not isinstance(warmup, int):
@@ -283,9 +283,9 @@ def build_trainer(
 
 
 def _environment(launch: Launch | None) -> ClusterEnvironment:
-    """Return where Lightning finds the ranks.
+    """Return the object from which Lightning reads the ranks.
 
-    It would take any process of a Slurm job for one of several, and start the job again by itself.
+    By default, Lightning takes any process of a Slurm job for one of several, and requeues the job by itself.
     """
     if launch is None:
         return LightningEnvironment()

@@ -42,7 +42,7 @@ class Guide(ABC):
 
     @staticmethod
     def problems(settings: Block) -> Iterator[str]:
-        """Yield what is wrong with the settings, before any text is prepared."""
+        """Yield the problems of the settings, before any text is prepared."""
         yield from ()
 
     @abstractmethod
@@ -98,6 +98,6 @@ def build_guide(block: Block | None, prepared: Prepared, *, trust: Sequence[str]
 
 
 def guide_problems(block: Block, *, trust: Sequence[str]) -> Iterator[str]:
-    """Yield what is wrong with the block ``guide`` of a configuration."""
+    """Yield the problems of the block ``guide`` of a configuration."""
     guide = locate(block["_target_"], GUIDE, trust=trust)
     yield from guide.problems(block)  # type: ignore[attr-defined]

@@ -68,7 +68,7 @@ def warn(message: str) -> None:
 
 @contextmanager
 def optional(what: str) -> Iterator[None]:
-    """Turn any error of the block into a warning: no picture or log may cost a run its model, scores or translations.
+    """Turn any error of the block into a warning: a failed picture or log must not end a run.
 
     Every exception counts, because the libraries that draw and log raise their own.
     """

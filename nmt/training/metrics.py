@@ -13,7 +13,7 @@ COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "valid_accuracy", "valid
 HEADER = ",".join(COLUMNS)
 LOSS = "valid_loss"
 PERCENT = ("valid_bleu", "valid_chrf")
-NEAR_ZERO = 1.0  # smoothing and chance make up a BLEU below 1
+NEAR_ZERO = 1.0  # a BLEU below 1 comes from smoothing and chance
 DECIMALS = 2  # those that the run prints
 
 Merit = tuple[float, float]

@@ -48,7 +48,7 @@ def build_schedule(
     target = locate(block["_target_"], SCHEDULE, trust=trust)
     if _needs_total_steps(block, trust):
         supplied["total_steps"] = total_steps()
-    plateau = isinstance(target, type) and issubclass(target, ReduceLROnPlateau)  # CyclicLR's mode is something else
+    plateau = isinstance(target, type) and issubclass(target, ReduceLROnPlateau)  # CyclicLR's mode is not min or max
     if plateau and not issubclass(target, Plateau):  # type: ignore[arg-type]
         supplied["mode"] = "min" if monitor == "valid_loss" else "max"
     schedule: LRScheduler = construct(block, SCHEDULE, trust=trust, **supplied)

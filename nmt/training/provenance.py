@@ -20,7 +20,7 @@ GIT_TIMEOUT_S = 10
 
 
 def provenance(device: str) -> dict[str, Any]:
-    """Return what ``summary.json`` records about toolkit, libraries and machine."""
+    """Return the part of ``summary.json`` about toolkit, libraries and machine."""
     return {
         "toolkit": {"version": import_module("nmt").__version__, **commit(Path(__file__).parents[2])},
         "versions": {"python": platform.python_version(), **{name: installed(name) for name in LIBRARIES}},

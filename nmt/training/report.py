@@ -163,9 +163,8 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
 
 
 def _test_set(test: Corpus) -> tuple[list[str], list[str], list[Links] | None]:
-    """Return sources, references and gold links (or None). Each text is one line: tables may contain line breaks.
-
-    Gold links count words, which U+00A0 does not end. Without a single gold link, there is nothing to score.
+    """Return sources, references and gold links (or None). Each text is one line: tables may contain line breaks. Gold
+    links count words, which only spaces and tabs separate. Without a single gold link, there is nothing to score.
     """
     golds = test.links()
     golds = golds if golds and any(gold.possible for gold in golds) else None

@@ -171,7 +171,7 @@ def _log_tokenizer(config: Train, prepared: Prepared) -> None:
 
 
 def _log_outcome(fitted: Fitted, training: TrainingSettings) -> None:
-    """Log what decided when training ended and which weights were kept, if it was not just the highest score."""
+    """Log the reasons for the end of training and the choice of weights, unless it was just the highest score."""
     monitor = training.monitor
     if fitted.early:
         print_message(

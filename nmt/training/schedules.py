@@ -50,7 +50,7 @@ class Plateau(ReduceLROnPlateau):
     ) -> None:
         super().__init__(optimizer, mode="max", threshold=0, threshold_mode="abs", factor=factor, patience=patience)
         self.best_merit: Any = None
-        self.improvements = 0  # torch's class sees this number, which grows with every progress
+        self.improvements = 0  # torch's class sees this number, which grows with every improvement
         self.warmup_steps = warmup_steps
         self.peak_rates = [group["lr"] for group in optimizer.param_groups]
 

@@ -38,7 +38,7 @@ POINT_EVERY = 20  # updates
 class IntervalMeans:
     """The mean of each loss per piece, over all batches since the last point.
 
-    The loss of a single batch follows the lengths of its sentences, and so does not show how a model learns.
+    The loss of a single batch depends on the lengths of its sentences, so it does not show how well a model learns.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class TranslationTask(pl.LightningModule):
         self.tokenizer = choose_tokenizer(self.references, config.evaluation.tokenizer).tokenizer
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy needs. A moving average of the weights needs no guide, which may hold corpora."""
+        """Return the attributes of a copy, without the guide: a moving average needs none, and it may hold corpora."""
         return {**super().__getstate__(), "guide": None}
 
     def losses(self, batch: Batch) -> tuple[dict[str, Tensor], dict[str, int]]:

@@ -1,7 +1,7 @@
 """Guide alignments, or the contexts of a memory, towards those of a trained model.
 
-Britz, Guan & Luong (2017), arXiv 1707.00110, leave to future work to train an attention model first, and then to force
-the memory to be close to the contexts that it computes.
+Britz, Guan & Luong (2017), arXiv 1707.00110, propose as future work to train an attention model first, and then to
+force the memory to be close to the contexts that it computes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from nmt.training.guide import Guide, Guided, normalise
 class Teacher(Guide):
     """Alignments of the model in the folder ``model``, which reads the same batch by teacher forcing.
 
-    Contexts of two models are not comparable, because each has its own source states. Their alignments are: both weigh
-    the same source pieces. A context is c_t = Σ_s A_ts v_s, so equal alignments read equal contexts from equal states.
+    Contexts of two models are not comparable, because each has its own source states. Their alignments are comparable,
+    because both weigh the same source pieces. A context is c_t = Σ_s A_ts v_s, so equal alignments read equal contexts
+    from equal states.
     """
 
     def __init__(
