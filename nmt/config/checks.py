@@ -121,7 +121,7 @@ def _adapt_conflicts(settings: Train, config: Mapping[str, Any]) -> Iterator[str
     if adapt is None:
         return
     if start is None:
-        yield "adapt: updates the matrices of a trained model; add init_from=FOLDER"
+        yield "adapt: needs a trained model, whose matrices it updates; add init_from=FOLDER"
         return
     from nmt.model.adapter import adapt_problem
     from nmt.model.build import build_on_meta

@@ -199,7 +199,7 @@ def _choices_with(key: str, group: str, folders: Sequence[Path]) -> Iterator[str
 
 
 def keys(tree: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
-    """Yield the dotted keys of a configuration, those of blocks and those inside them."""
+    """Yield the dotted keys of a configuration: the keys of blocks, and the keys inside them."""
     for key, value in tree.items():
         yield f"{prefix}{key}"
         if isinstance(value, dict):

@@ -73,7 +73,7 @@ def _comments(node: Any, lines: list[str], prefix: str) -> Iterator[tuple[str, s
 
 
 def group_choices(group: str, folders: Sequence[Path]) -> dict[str, YamlFile]:
-    """Return the choices of a group by name, sorted; of two files with the same name that of the first folder.
+    """Return the choices of a group by name, sorted. Of two files with one name, that in the first folder counts.
 
     A choice in a folder inside the group has the name ``folder/choice``.
     """

@@ -18,8 +18,9 @@ Duplicates = Literal["exact", "near"]
 class Filters:
     """The settings of every data source: changes of all text, and the filters of the training part.
 
-    ``max_length`` is the longest side in pieces, without ``</s>``. ``max_ratio`` is that of the longer to the shorter
-    side, in pieces. ``languages`` are the codes of both sides; lines in other languages are dropped.
+    ``max_length`` is the maximum length of a side in pieces, without ``</s>``. ``max_ratio`` is the maximum ratio of
+    the longer to the shorter side, in pieces. ``languages`` are the codes of both sides; lines in other languages are
+    dropped.
     """
 
     lowercase: bool = False

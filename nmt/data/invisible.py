@@ -17,8 +17,8 @@ KINDS: tuple[Invisible | None, ...] = (None, *get_args(Invisible))
 def remove_invisible(line: str, kind: Invisible | None) -> str:
     """Return ``line`` without byte order marks (``bom``) or without all invisible characters (``all``).
 
-    A word of nothing else stays, so that the others keep their numbers; a line of nothing else becomes blank. Words are
-    divided by ASCII spaces and tabs.
+    A word that consists of invisible characters only stays, so that the other words keep their numbers. A line that
+    consists of them only becomes blank. Words are divided by ASCII spaces and tabs.
     """
     if kind is None or line.isascii() or not (pattern := PATTERNS[kind]).search(line):
         return line

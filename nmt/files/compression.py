@@ -45,7 +45,7 @@ TAR_MAGIC = 257  # where a tar archive says "ustar"
 
 
 def opener(path: str) -> Callable[..., Any]:
-    """Return the function that opens the file for bytes or text: ``open``, or that of the compression it is named for.
+    """Return the function that opens the file for bytes or text: ``open``, or the function for the ending of its name.
 
     The modules are imported on use, because the first line of a translation waits for imports.
     """

@@ -31,8 +31,9 @@ class TransformerDecoder(Decoder):
     """Layers of causal self-attention, each of which also reads the source memory (Vaswani et al. 2017).
 
     The source is written into one memory, once, and every layer reads it. The read weights are the mean over the
-    layers, and so is the alignment. ``self_attention`` builds that of a layer: a class of ``nmt.self_attention``, or a
-    function. The source is only seen through attention, not through the encoder's final state.
+    layers, and so is the alignment. ``self_attention`` builds the self-attention of a layer: a class of
+    ``nmt.self_attention``, or a function. The decoder sees the source only through attention, not through the encoder's
+    final state.
     """
 
     exportable: ClassVar[bool] = True

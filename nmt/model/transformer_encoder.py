@@ -20,8 +20,8 @@ from nmt.settings.bounds import Layers, Share, Size
 class TransformerEncoder(nn.Module):
     """Layers of self-attention over the source (Vaswani et al. 2017), with states (B, S, E), E = hidden_size.
 
-    ``self_attention`` builds that of a layer: a class of ``nmt.self_attention``, or a function. The final state is the
-    mean of the states.
+    ``self_attention`` builds the self-attention of a layer: a class of ``nmt.self_attention``, or a function. The final
+    state is the mean of the states.
     """
 
     final_states: ClassVar[int] = 1

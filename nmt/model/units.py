@@ -37,7 +37,7 @@ class Unit(NamedTuple):
     output: Callable[[Tensor], Tensor] = _same  # first tensor of the state -> output of the layer
 
     def grouped(self, items: Sequence[Item]) -> Iterator[list[Item]]:
-        """Yield, for each score that the cell takes, those of the ``items`` (of input and hidden state) in its sum."""
+        """For each score of the cell, yield the ``items`` (of input and hidden state) whose sum it is."""
         return ([items[index] for index in product] for product in self.products)
 
     def step(self, inputs: Tensor, weights: Sequence[Tensor], state: Parts) -> Parts:

@@ -130,7 +130,7 @@ class Banks:
         return _arrays(ended), _arrays(alive)
 
     def _candidates(self, row: int, live: Floats, log_probs: Floats, ids: Integers) -> Iterator[Candidate]:
-        """Yield the likeliest pieces and those of texts for each live hypothesis of a sentence.
+        """Yield the candidates of each live hypothesis of a sentence: its likeliest pieces, and pieces of texts.
 
         If ``</s>`` is likeliest but texts are missing, a hypothesis may only go on with a text that it has begun.
         """

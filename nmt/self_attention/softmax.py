@@ -39,7 +39,7 @@ class SoftmaxSelfAttention(SelfAttention):
 
 
 def append(state: State, *new: Tensor) -> list[Tensor]:
-    """Return the tensors of a state (B, N, H, t, …) with those of one more position behind them."""
+    """Return the tensors of a state (B, N, H, t, …), followed by those of one more position."""
     return [torch.cat(pair, dim=3) for pair in zip(state, new, strict=True)]
 
 

@@ -123,7 +123,7 @@ def locate_all(block: Block, point: PluginPoint, *, trust: Sequence[str] = ()) -
 
 
 def _point_inside(target: Callable[..., Any], key: str, point: PluginPoint) -> PluginPoint:
-    """Return the point of the block ``key`` of a target: the one that its annotation names, or that of the target."""
+    """Return the plug-in point of the block ``key`` of a target: the one in its annotation, or the target's."""
     notes = get_args(annotations_of(target).get(key))
     return next((note.resolve() for note in notes if isinstance(note, Plugin)), point)
 

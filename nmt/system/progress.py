@@ -12,7 +12,7 @@ from nmt.errors import counted, print_message, printable
 
 FIRST_S = 20.0  # short jobs print no line
 EVERY_S = 60.0
-ITEMS = 1024  # between two looks at the clock
+ITEMS = 1024  # between two reads of the clock
 LEAST_SHARE = 1e-6  # below this, the time left is unknown
 T = TypeVar("T")
 

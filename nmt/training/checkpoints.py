@@ -165,7 +165,7 @@ def _check_weights(weights: Mapping[str, Any], expected: Mapping[str, Tensor], p
     """Raise UserError unless the weights have the names and shapes of the ``expected`` ones and are finite."""
     for name in sorted(weights.keys() | expected.keys()):
         if getattr(weights.get(name), "shape", None) != getattr(expected.get(name), "shape", None):
-            raise UserError(f"{path}: weight model.{name} is not that of this model")
+            raise UserError(f"{path}: weight model.{name} does not fit this model")
     if (infinite := non_finite(weights)) is not None:
         raise UserError(f"{path}: weight model.{infinite} is not finite")
 

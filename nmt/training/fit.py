@@ -45,7 +45,7 @@ from nmt.training.settings import Train, TrainingSettings
 from nmt.training.task import POINT_EVERY, TranslationTask
 from nmt.training.weights import Average, MovingAverage, average_best, new_model, refuse_longer, save_model
 
-SLOW_BFLOAT16 = 1.2  # times the duration of a float32 product, from which the user is warned
+SLOW_BFLOAT16 = 1.2  # the user is warned if a bfloat16 product takes this many times as long as a float32 one
 WARMUPS = 5  # a run should be at least this many times as long as its warm-up
 
 
@@ -293,7 +293,7 @@ def _environment(launch: Launch | None) -> ClusterEnvironment:
 
 
 class Bfloat16(Precision):
-    """Lightning's bf16-mixed with fused optimizers, which Lightning forbids for the sake of gradient scaling.
+    """Lightning's bf16-mixed with fused optimizers, which Lightning forbids because of gradient scaling.
 
     bfloat16 needs no gradient scaling, so gradients can be clipped as usual.
     """

@@ -50,8 +50,8 @@ class GoldLinks(Guide):
         )
         if [len(source_words), len(target_words)] != [len(side) for side in self.corpus.ids(row)]:
             raise UserError(
-                f"{self.corpus.path}: the pieces of training pair {row + 1} are not those of this version of"
-                " SentencePiece; prepare the text again"
+                f"{self.corpus.path}: this version of SentencePiece splits training pair {row + 1} into other pieces; "
+                "prepare the text again"
             )
         sizes = [count_words(text) for text in texts]
         linked = np.zeros(sizes[::-1])

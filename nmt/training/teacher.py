@@ -98,7 +98,7 @@ class Contexts(Teacher):
             # A table that this model shares and the teacher has twice is overwritten by the second one.
             if name not in agreeing or not torch.equal(copied[name], teacher[name]):
                 raise UserError(
-                    f"{self.place}: {name} is not that of this model; give both the same embeddings and encoder"
+                    f"{self.place}: {name} does not fit this model; give both the same embeddings and encoder"
                 )
         source = torch.full((1, 1), EOS, device=model.embedding.weight.device)
         slots = model.encode(source, source > 0)[0].slots.shape[2]

@@ -110,7 +110,7 @@ def test_adapter_of_an_adapter_and_a_complete_run_from_one(runs: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["adapt=lora"], "adapt: updates the matrices of a trained model; add init_from=FOLDER"),
+        (["adapt=lora"], "adapt: needs a trained model, whose matrices it updates; add init_from=FOLDER"),
         (["rank=9"], "adapt.rank=9: larger than the shorter side of every matrix in encoder, decoder, attention, emb"),
         (["rank=0"], "adapt.rank=0: must be at least 1"),
         (["alpha=0"], "adapt.alpha=0: must be greater than 0"),

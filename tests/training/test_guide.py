@@ -217,8 +217,8 @@ def test_student_starts_with_the_teacher(prepared: Prepared, tmp_path: Path) -> 
     [
         (MEMORY, MEMORY, {}, r"^guide\.model=.*: its attention compares no source states; train it with attention=bah"),
         (BAHDANAU, BAHDANAU, {}, r"^guide=contexts: BahdanauAttention keeps no contexts; choose attention=memory, or"),
-        (BAHDANAU, MEMORY, {"encoder": {"layers": 2}}, r"^guide\.model=.*: encoder\S* is not that of this model; give"),
-        (BAHDANAU, MEMORY, {"size": 12}, r"^guide\.model=.*: encoder\S* is not that of this model; give both"),
+        (BAHDANAU, MEMORY, {"encoder": {"layers": 2}}, r"^guide\.model=.*: encoder\S* does not fit this model; give"),
+        (BAHDANAU, MEMORY, {"size": 12}, r"^guide\.model=.*: encoder\S* does not fit this model; give both"),
         (
             *(BAHDANAU, {"_target_": "nmt.attention.MultiHeadAttention", "heads": 2, "inner": MEMORY}, {}),
             r"its contexts have 8 numbers, and the slots of this model's attention 4; choose attention=memory",

@@ -128,9 +128,9 @@ WEIGHT, BIAS = torch.zeros(3, 2), torch.zeros(3)
         ("state_dict", None, "has no valid 'state_dict'"),
         ("state_dict", [1], "has no valid 'state_dict'"),
         ("epoch", "one", "has no valid 'epoch'"),
-        ("state_dict", {"model.weight": WEIGHT}, "weight model.bias is not that of this model"),
-        ("state_dict", {"model.weight": torch.zeros(2, 2), "model.bias": BIAS}, "weight model.weight is not that"),
-        ("state_dict", {"model.weight": "x", "model.bias": BIAS}, "weight model.weight is not that"),
+        ("state_dict", {"model.weight": WEIGHT}, "weight model.bias does not fit this model"),
+        ("state_dict", {"model.weight": torch.zeros(2, 2), "model.bias": BIAS}, "weight model.weight does not fit"),
+        ("state_dict", {"model.weight": "x", "model.bias": BIAS}, "weight model.weight does not fit"),
         ("state_dict", {"model.weight": WEIGHT, "model.bias": BIAS / 0}, "weight model.bias is not fin"),
     ],
 )
