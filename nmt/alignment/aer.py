@@ -103,8 +103,9 @@ def read_both(
 ) -> tuple[list[frozenset[Link]], list[Links]]:
     """Return the links of a file, sure or possible, and the gold links.
 
-    ``sides`` are the source and target text, if known: the links must lie within. Raises UserError for unequal numbers
-    of sentences. A file in NAACL format has no lines for sentences without links, so the other file decides.
+    ``sides`` are the source and target text, if known: links must be inside their sentences. Raises UserError for
+    unequal numbers of sentences. A file in NAACL format has no lines for sentences without links, so the other file
+    decides.
     """
     sentences = None if sides is None else [(pair.source, pair.target) for pair in read_pairs(*sides)]
     texts = {path: list(read_lines(path)) for path in (alignments, links)}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
-MAX_LABELS = 250  # a side with more tokens has no room for labels; matplotlib numbers it from 0, as links are
+MAX_LABELS = 250  # a side with more tokens has no room for labels; matplotlib numbers its tokens from 0, as links do
 CELL = 0.32  # inches
 MAX_SIDE = 32.0  # inches, for all cells of a side
 LINE_LENGTH = 70  # characters of a title

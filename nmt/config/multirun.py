@@ -88,7 +88,7 @@ def read_multirun(arguments: Sequence[str]) -> Multirun:
             raise UserError(f"{word}: {REFUSED[key]}")
     fixed = [word for word in words if key_of(word) not in {*swept, "name", "runs"}]
     if all(key_of(word) != "export" for word in words):
-        fixed.append("export=false")  # nobody translates with every job of a comparison
+        fixed.append("export=false")  # few people translate with every job of a sweep
     overrides = [*own, *(_deferred(word, swept) for word in overrides)]
     with _hydra(overrides, folders) as hydra:
         master = hydra.compose_config("train", overrides, RunMode.MULTIRUN)

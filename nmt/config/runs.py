@@ -263,8 +263,8 @@ def _folders_of(runs: Path, name: str) -> list[Path]:
 def starts_run(folder: Path, arguments: Sequence[str]) -> bool:
     """Return whether ``resume=true`` has nothing to resume in ``folder``, and ``arguments`` describe a run to start.
 
-    A restart script repeats the whole command, from the first start on. Somebody who names a run only, or sets how long
-    it trains, has mistyped its name.
+    A restart script always repeats the whole command. If the arguments only name a run, or only set how long it trains,
+    the name is probably mistyped.
     """
     described = any(_describes_run(key_of(word)) for word in arguments)
     if not folder.exists():

@@ -127,7 +127,7 @@ class FilePairs:
             self._sizes = [sum(1 for _ in read_lines(source)) for source, _, _ in self._files]
         expected = [weight * size for (_, _, weight), size in zip(self._files, self._sizes, strict=True)]
         streams = [self._weighted(number) for number in range(len(self._files))]
-        # (share of its pairs that a file has given, with the next one; number of the file; pairs given)
+        # (share of a file's pairs at the middle of the next one; index of the file; pairs read so far)
         due = [(0.5 / count, number, 0) for number, count in enumerate(expected)]
         heapq.heapify(due)
         while due:

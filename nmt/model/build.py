@@ -133,7 +133,7 @@ def declared_shapes(settings: ModelSettings, *, parts: int, **sizes: Any) -> dic
 
 
 def build_on_meta(settings: ModelSettings, **sizes: Any) -> Seq2Seq:
-    """Return the model that ``build_model`` would return, without its numbers."""
+    """Return the model that ``build_model`` would return, with weights on the meta device."""
     with torch.device("meta"), SkipInitialisation():
         return build_model(settings, **sizes)
 

@@ -19,7 +19,7 @@ CHUNK = 32  #: states that are recalled one by one instead of from C
 
 
 class CovarianceGRUEncoder(nn.Module):
-    """GRU whose input also holds what the covariance C of its past states recalls, with states (B, S, E).
+    """GRU whose input also holds C h, where C is the covariance of its past states. Its states are (B, S, E).
 
     h_t = GRU([x_t; r_t], h_{t−1}) with r_t = C_{t−1} h_{t−1} and C_t = C_{t−1} + f_t f_tᵀ (de Brébisson & Vincent 2016,
     §6). The paper prints C_t h_t, which would depend on h_t. f_t is h_t or, ``gated``, σ(W h_t + b) ∘ h_t (§4). r_t

@@ -1,4 +1,4 @@
-"""Entry points: ``search`` for one batch, ``search_encoded`` for memories; and how sentences are put into batches."""
+"""Entry points: ``search`` for one batch, ``search_encoded`` for memories; and batches of sentences by length."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _blocked_interrupts() -> Iterator[None]:
-    """Block SIGINT during the block. Processes that start there keep it blocked."""
+    """Block SIGINT during the block. Processes that start in it keep SIGINT blocked."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return

@@ -96,7 +96,7 @@ class BestCheckpoints(Checkpoint):
         return {"scores": self.scores}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best checkpoints. Files that are missing are left out, with a warning."""
+        """Restore the best checkpoints. Missing files are skipped, with a warning."""
         scores = state_dict["scores"]
         present = from_first(lambda: [name for name in scores if (self.folder / name).is_file()])
         self.scores = {name: scores[name] for name in present}
@@ -219,7 +219,7 @@ class LastCheckpoint(Checkpoint):
 
     @contextmanager
     def stop_on_signal(self) -> Iterator[None]:
-        """Let Ctrl-C, SIGTERM or SIGHUP stop training after the current update, and another, a second later, at once.
+        """Let Ctrl-C, SIGTERM or SIGHUP stop training after the current update, and a second signal, later, at once.
 
         Signals that are ignored, as under nohup, stay ignored. Python handles signals in the main thread only, so in
         any other thread this does nothing.
