@@ -20,7 +20,7 @@ from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import create_folder
 from nmt.inference.distillation import Distillation
 from nmt.inference.scores import ignore_case
-from nmt.settings.bounds import AtLeast, AtMost
+from nmt.settings.bounds import AtLeast, AtMost, Folder
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
@@ -51,7 +51,7 @@ class Distill(WorkerOptions):
     translations: str | None
     src: str
     tgt: str
-    output: str
+    output: Folder
     min_score: float | None
     min_chrf: Annotated[float, AtLeast(0), AtMost(100)] | None
     rejected: Literal["reference", "drop"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nmt.commands.options import ModelOptions, command, load_model, output_folder
 from nmt.commands.streams import STDIN, input_groups, line_counter
 from nmt.errors import counted, print_message
-from nmt.settings.bounds import Count
+from nmt.settings.bounds import Count, Folder
 from nmt.system.progress import Progress
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Encode(ModelOptions):
 
     model: str
     input: str | None
-    output: str
+    output: Folder
     piece_length: Count | None
     trace: bool
 

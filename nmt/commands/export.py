@@ -13,7 +13,7 @@ from nmt.commands.streams import require_stdout
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
 from nmt.inference.run_files import CARD_FILE, has_adapter
-from nmt.settings.bounds import Count, Size
+from nmt.settings.bounds import Count, Folder, Size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ class Export:
 
     model: str
     adapter: str | None
-    output: str | None
+    output: Folder | None
     engine: OnnxEngineName | None
     slots: Size | None
     shortlist: Count | Literal["keep"] | None

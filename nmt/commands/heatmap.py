@@ -25,7 +25,7 @@ from nmt.files.locks import own_folder, require_own
 from nmt.inference.engines import EngineName
 from nmt.inference.run_files import ALIGNMENTS
 from nmt.search.options import SearchOptions
-from nmt.settings.bounds import Count
+from nmt.settings.bounds import Count, Folder
 
 if TYPE_CHECKING:
     from nmt.alignment.page import Example
@@ -71,7 +71,7 @@ class Heatmap(ModelOptions):
     model: str
     src: str
     tgt: str | None
-    output: str
+    output: Folder
     format: Literal["png", "svg", "pdf", "html"]
     title: bool
     granularity: Literal["word", "piece"]

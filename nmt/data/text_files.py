@@ -17,6 +17,7 @@ from nmt.files.compression import COMPRESSED, foreign_format, is_damage, opener
 
 BYTE_ORDER_MARK = "\ufeff"
 STDIN = "<stdin>"
+_opened: list[Any] = []  # the stdin that was read last
 
 
 def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
@@ -83,6 +84,9 @@ def _open_bytes(path: str | Path) -> Any:
         return opener(str(path))(path, "rb")
     if sys.stdin is None:
         raise UserError(f"{STDIN}: closed; pipe text into the command, or name a file")
+    if sys.stdin in _opened and not sys.stdin.isatty():
+        raise UserError("-: stdin was read already, and can be read once; name a file for the other text")
+    _opened[:] = [sys.stdin]
     return nullcontext(sys.stdin.buffer)
 
 

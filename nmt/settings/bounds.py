@@ -1,4 +1,4 @@
-"""Bounds for numbers, written in the type annotation: ``slots: Annotated[int, AtLeast(1)]``.
+"""Bounds for numbers and names, written in the type annotation: ``slots: Annotated[int, AtLeast(1)]``.
 
 Configurations are checked against them before any work starts, and constructors check their arguments:
 ``nmt.settings.arguments`` does both.
@@ -65,6 +65,18 @@ class Within:
         return f"must be at least {self.low:g} and less than {self.high:g}"
 
 
+@dataclass(frozen=True)
+class NotStdout:
+    """Bound of the name of a folder: not ``-``, which means stdout."""
+
+    def holds(self, value: object) -> bool:
+        return value != "-"
+
+    def __str__(self) -> str:
+        return "must be a folder, which cannot go to stdout; name a folder"
+
+
+Folder = Annotated[str, NotStdout()]
 Count = Annotated[int, AtLeast(1)]
 NonNegative = Annotated[float, AtLeast(0)]
 Positive = Annotated[float, Above(0)]

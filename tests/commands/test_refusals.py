@@ -21,6 +21,7 @@ from nmt.errors import UserError
 Command = Callable[[list[str]], None]
 TRAIN = "output=mine data.train.src=src data.train.tgt=tgt tokenizer.vocab_size=290"
 ONLY_GRAPHS = "wrote it for engine=onnx only; name the folder of the tra"
+NO_STDOUT = "output=-: must be a folder, which cannot go to stdout; name a folder"
 CASES: dict[Command, list[tuple[str, str]]] = {
     translate: [
         ("", "model: must be given"),
@@ -105,6 +106,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("src=src tgt=tgt output=o model=MODEL address=auto", "address=auto: belongs to a cluster; add cluster=ray"),
         ("src=src tgt=one output=o model=GRAPHS", "src has 4 lines, one has 1 line"),
         ("src=nowhere tgt=tgt output=o model=GRAPHS", "nowhere: No such file"),
+        ("src=src tgt=tgt output=- translations=tgt", NO_STDOUT),
     ],
     align: [
         ("model=MODEL src=src", "tgt=null: a file of one side is not enough; add tgt=FILE"),
@@ -116,6 +118,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     ],
     heatmap: [
         ("model=MODEL src=src", "output: must be given"),
+        ("model=MODEL src=src output=-", NO_STDOUT),
         ("model=NONE src=src output=o", "no attention"),
         ("model=MODEL src=nowhere output=o", "nowhere: No such file"),
         ("model=MODEL src=src output=src", "src: cannot be used: Not a directory; choose another output="),
@@ -137,9 +140,11 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=MODEL output=o piece_length=0", "piece_length=0: must be at least 1"),
         ("model=MODEL output=o input=/nowhere/in.txt", "/nowhere/in.txt: No such file"),
         ("model=MODEL output=.", "already exists; choose another folder"),
+        ("model=MODEL output=-", NO_STDOUT),
         ("model=GRAPHS output=o", ONLY_GRAPHS),
     ],
     export: [
+        ("model=MODEL output=-", NO_STDOUT),
         ("model=NESTED slots=2", "slots=2: the graphs of a run have all of its slots; add output=FOLDER"),
         ("model=MODEL shortlist=5", " has no train.arrow to learn from; set corpus=FOLDER"),
         ("model=MODEL output=.", "output=.: already exists; choose another folder"),
@@ -147,6 +152,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     ],
     prepare: [
         ("output=mine", "data.train.src=null: must be given"),
+        (f"{TRAIN} output=-", NO_STDOUT),
         ("output=mine data.train.src=src data.train.tgt=one", "src has 4 lines, one has 1 line"),
         ("output=mine data.train.src=src data.train.tgt=no", "data.train.tgt=no: no such file (conf/data/text.yaml)"),
         (f"{TRAIN} data.valid.tgt=tgt", "data.valid.src=null: must be given"),

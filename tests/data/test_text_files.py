@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -177,6 +178,15 @@ def test_pairs_whose_lines_end_in_cr_are_not_one_long_pair(tmp_path: Path) -> No
 def test_utf8_text_is_taken_for_no_other_format(lines: list[str]) -> None:
     if not lines[0].startswith(("%PDF-", "{\\rtf", "PAR1", "SQLite format 3", "7z\xbc", "BZh", "Rar!", "PK\x03")):
         assert list(decode_lines([f"{line}\n".encode() for line in lines], "x")) == lines
+
+
+def test_stdin_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path / "a.de", b"ein Mann\n")
+    for _ in range(2):  # another stdin is another text
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a man\n")))
+        assert read_pairs("-", file) == [Pair("a man", "ein Mann")]
+        with pytest.raises(UserError, match=r"^-: stdin was read already, and can be read once; name a file for "):
+            read_pairs(file, file, "-")
 
 
 def test_gzip_data_on_stdin_are_recognised() -> None:
