@@ -259,7 +259,7 @@ def _translate_document(translator: Translator, options: Translate, write: Calla
     """Translate a document, such as a page or subtitles. A sentence that cannot be translated stays as it is."""
     from nmt.documents.catalogue import Catalogue
     from nmt.documents.markdown import Markdown
-    from nmt.documents.segments import Segments, require_utf8, split_text
+    from nmt.documents.segments import Segments, name_utf8, split_text
     from nmt.documents.subtitles import split_subtitles
 
     name = options.input or STDIN
@@ -274,8 +274,7 @@ def _translate_document(translator: Translator, options: Translate, write: Calla
     elif options.format == "srt":
         segments = split_subtitles(lines, name)
     else:
-        require_utf8(page := "\n".join(lines), name)
-        segments = split_text(page, "html")
+        segments = split_text(name_utf8("\n".join(lines), name), "html")
     sources = segments.lines
     if lines and not sources:
         print_message(f"warning: {name}: nothing to translate with format={options.format}; the output is a copy")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt.errors import UserError
+from nmt.errors import UserError, print_message
 from nmt.inference.markup import MARKUP, TAG, untranslated_end
 
 Format = Literal["text", "html"]
@@ -82,13 +82,35 @@ def _html_parts(text: str) -> Iterator[tuple[str, bool]]:
     yield _sentence(text[start:])
 
 
-def require_utf8(page: str, name: str) -> None:
-    """Raise UserError if an HTML page calls itself another charset than UTF-8, in which its translation is written."""
-    match = CHARSET.search(page)
-    charset = match and (match[1] or match[2])
-    if charset and charset.lower() not in ("utf-8", "utf8"):
-        fix = f"convert it: iconv -f {charset} -t UTF-8 {name} > NEW; and write charset=utf-8 there"
-        raise UserError(f"{name}: charset={charset}: the page must name UTF-8; {fix}")
+def name_utf8(page: str, name: str) -> str:
+    """Return an HTML page, which was read as UTF-8, with this charset where it names another one, and say so.
+
+    Raises UserError if the page is ASCII text that means something else in its charset, as in ISO-2022-JP.
+    """
+    changed = list[str]()
+
+    def replace_name(match: re.Match[str]) -> str:
+        charset = match[1] or match[2]
+        if charset.lower() in ("utf-8", "utf8"):
+            return match[0]
+        changed.append(charset)
+        start, stop = match.span(match.lastindex or 0)
+        return page[match.start() : start] + "UTF-8" + page[stop : match.end()]
+
+    named = CHARSET.sub(replace_name, page)
+    for charset in dict.fromkeys(changed):
+        if page.isascii() and not _is_ascii_in(page, charset):
+            fix = f"convert it: iconv -f {charset} -t UTF-8 {name} > NEW; and write charset=utf-8 there"
+            raise UserError(f"{name}: charset={charset}: the page must name UTF-8; {fix}")
+        print_message(f"{name}: charset={charset}: the output is UTF-8, and names charset=UTF-8")
+    return named
+
+
+def _is_ascii_in(page: str, charset: str) -> bool:
+    try:
+        return page.encode().decode(charset) == page
+    except (LookupError, ValueError):  # an unknown charset, or bytes that it does not have
+        return False
 
 
 def _sentence(part: str) -> tuple[str, bool]:

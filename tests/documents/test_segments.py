@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.documents.segments import require_utf8, split_text
+from nmt.documents.segments import name_utf8, split_text
 from nmt.errors import UserError
 from nmt.inference.markup import MARKUP, MOST_UNCLOSED, untranslated_end
 
@@ -56,12 +56,26 @@ def test_sentences_of_html_hold_inline_tags_only(page: str, lines: list[str]) ->
 @pytest.mark.parametrize(
     "head", ["<meta charset='{}'>", '<META content="text/html; charset={}" />', '<?xml encoding="{}"?>']
 )
-def test_pages_name_the_charset_of_their_translation(head: str) -> None:
-    require_utf8(head.format("UTF-8") + "<p>charset=x", "a.html")
-    with pytest.raises(
-        UserError, match=r"^a\.html: charset=latin1: the page must name UTF-8; convert it: iconv -f latin1 "
-    ):
-        require_utf8(head.format("latin1"), "a.html")
+@pytest.mark.parametrize("text", ["a dog", "ä dog"])
+def test_pages_name_the_charset_of_their_translation(head: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    page = head + "<p>charset=x " + text
+    for charset in ("UTF-8", "utf8"):
+        assert name_utf8(page.format(charset), "a.html") == page.format(charset)
+    assert not capsys.readouterr().err
+    assert name_utf8(page.format("ISO-8859-1") + head.format("latin1"), "a.html") == page.format("UTF-8") + head.format(
+        "UTF-8"
+    )
+    assert capsys.readouterr().err == "".join(
+        f"a.html: charset={charset}: the output is UTF-8, and names charset=UTF-8\n"
+        for charset in ("ISO-8859-1", "latin1")
+    )
+
+
+@pytest.mark.parametrize("charset", ["ISO-2022-JP", "UTF-7", "UTF-16", "no-charset"])
+def test_ascii_that_means_something_else_is_refused(charset: str) -> None:
+    page = f"<meta charset={charset}>\x1b$B8$\x1b(B +2D7cOQ-"
+    with pytest.raises(UserError, match=f"^a.html: charset={charset}: the page must name UTF-8; convert it: iconv -f "):
+        name_utf8(page, "a.html")
 
 
 @given(st.text(st.sampled_from("ab <>&;/'\"=\n-!p")))
