@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from nmt.commands.streams import GROUP, require_stdout
 from nmt.config.overrides import config_dir
 from nmt.config.plain import read_options
+from nmt.data.invisible import remove_invisible
 from nmt.errors import UserError, print_message
 from nmt.files.atomic import create_folder
 from nmt.inference.engines import EngineName, LoadSettings
@@ -169,6 +171,26 @@ def warn_of_cuts(groups: Iterable[list[Translation]], warn: Callable[[int, str],
         yield translations
 
 
+def watch_terms(
+    translator: Translator, groups: Iterable[list[str]], search: SearchOptions, *, markup: bool = False
+) -> Iterable[list[str]]:
+    """Return groups that warn at their end if no line has a term of ``search.glossary``.
+
+    They do not keep the model, which would stay in memory.
+    """
+    if search.glossary is None:
+        return groups
+    from nmt.inference.markup import MARKUP
+    from nmt.text import glossary
+
+    invisible = translator.runtime.properties.remove_invisible
+
+    def text(line: str) -> str:
+        return remove_invisible(html.unescape(MARKUP.sub("", line)) if markup else line, invisible)
+
+    return glossary.watch_terms(groups, search.glossary, text)
+
+
 def translate_lines(
     translator: Translator,
     lines: Sequence[str],
@@ -185,9 +207,13 @@ def translate_lines(
     """
     progress = Progress(unit, total=lambda: len(lines))
     translations: list[Translation] = []
-    groups = (lines[first : first + GROUP] for first in range(0, len(lines), GROUP))
+    groups = ([*lines[first : first + GROUP]] for first in range(0, len(lines), GROUP))
     translated = translator.translate_groups(
-        groups, search, alignments=alignments, markup=markup, on_failure=on_failure
+        watch_terms(translator, groups, search, markup=markup),
+        search,
+        alignments=alignments,
+        markup=markup,
+        on_failure=on_failure,
     )
     with closing(translated):  # ends the threads at once after an error
         for group in warn_of_cuts(translated, on_failure):

@@ -22,10 +22,12 @@ from nmt.commands.options import (
     translate_lines,
     warn_of_cuts,
     warn_of_line,
+    watch_terms,
 )
 from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, line_counter, line_writer
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
+from nmt.files.compression import COMPRESSED
 from nmt.inference.translation import Scores, alignment_lines, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 from nmt.settings.bounds import AtLeast, AtMost
@@ -67,6 +69,11 @@ gives several output lines, best first, in the format of Moses: `input line, fro
 MEMORIES = 64  # memories loaded and translated together: one covariance matrix of 512 × 512 takes 1 MB
 FORMATS = {".md": "markdown", ".markdown": "markdown", ".po": "po", ".pot": "po"}
 FORMATS |= dict.fromkeys((".html", ".htm", ".xhtml"), "html") | dict.fromkeys((".srt", ".vtt", ".ass", ".ssa"), "srt")
+# Formats without a format=, by the end of the name, and what to give instead.
+SENTENCES = "give a file with its sentences only, one per line"
+COLUMN = "give a text file with one of its columns; nmt.inference.Translate reads tables in Python"
+UNKNOWN_FORMATS = dict.fromkeys((".csv", ".tsv"), COLUMN)
+UNKNOWN_FORMATS |= dict.fromkeys((".tex", ".ipynb", ".json", ".jsonl", ".xml", ".rst", ".yaml", ".yml"), SENTENCES)
 WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]
 
 
@@ -102,9 +109,7 @@ def _require_consistent(options: Translate) -> None:
     _require_different_files(options)
     if options.format != "text":
         _require_plain_output(options)
-    form = FORMATS.get(Path(options.input or "").suffix.lower(), options.format)
-    if form != options.format:
-        print_message(f"warning: {options.input}: read with format={options.format}; its name needs format={form}")
+    _warn_of_format(options.input or "", options.format)
     refuse_both(options, "memory", "input")
     if options.memory is not None and options.engine not in ("auto", "torch"):
         raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
@@ -119,6 +124,16 @@ def _require_consistent(options: Translate) -> None:
         _require_shards(options)
     elif options.cluster is not None:
         raise UserError(f"cluster={options.cluster}: needs a number of workers; add workers=4")
+
+
+def _warn_of_format(name: str, form: str) -> None:
+    """Warn if the name of the input belongs to another format, before or after compression."""
+    ending = next((ending for ending in COMPRESSED if name.endswith(ending)), "")
+    suffix = Path(name.removesuffix(ending)).suffix.lower()
+    if FORMATS.get(suffix, form) != form:
+        print_message(f"warning: {name}: read with format={form}; its name needs format={FORMATS[suffix]}")
+    elif form == "text" and suffix in UNKNOWN_FORMATS:
+        print_message(f"warning: {name}: read as plain text, with its markup; {UNKNOWN_FORMATS[suffix]}")
 
 
 def _require_plain_output(options: Translate) -> None:
@@ -331,6 +346,7 @@ def shard_results_of(
         from nmt.inference.ray_actors import RayWorkers
 
         pool = RayWorkers(job, workers, threads=threads, address=options.address)
+    groups = watch_terms(translator, groups, options.search)
     context = shard_results(translator, job, groups, pool, Path(f"{output}.shards"))
     del translator  # each worker loads its own
     with context as results:
@@ -363,7 +379,7 @@ def _translation_groups(
     if options.memory is not None:
         yield from _translate_memories(translator, Path(options.memory), options.search, alignments=alignments)
         return
-    groups = input_groups(options.input, prompt, show_waits=True)
+    groups = watch_terms(translator, input_groups(options.input, prompt, show_waits=True), options.search)
     warn = warn_of_line(options.input or STDIN, EMPTY)
     translated = translator.translate_groups(
         groups, options.search, prefixes=prefixes, alignments=alignments, on_failure=warn

@@ -38,7 +38,7 @@ DOCUMENTS = {
     (".xlsx", ".ods", ".xls"): ("a spreadsheet", "save it as tab-separated text (.tsv) in UTF-8"),
     (".pptx", ".odp", ".epub"): ("a document", "save it as plain text in UTF-8"),
 }
-TRANSLATION_MEMORIES = (".tmx", ".xliff", ".xlf", ".sdlxliff")
+MARKED_UP = (".tmx", ".xliff", ".xlf", ".sdlxliff", ".sgm", ".sgml")  # the last ones: test sets of WMT
 # Endings of files that hold no plain text, so a file of this name would not open.
 UNWRITABLE = (".zst", ".lz4", ".Z", ".7z", ".rar", ".zip", ".tar", ".tgz", ".pdf", ".rtf", *sum(DOCUMENTS, ()))
 TAR_MAGIC = 257  # where a tar archive says "ustar"
@@ -71,15 +71,17 @@ def is_damage(error: Exception) -> bool:
 
 def foreign_format(head: bytes, name: str) -> str | None:
     """Return the format of the file ``name`` that starts with ``head``, and the fix; None if it may be UTF-8 text."""
+    ending = name.lower()
     for magic, kind, fix in FORMATS:
         if head.startswith(magic) and (magic != BZIP2_MAGIC or head[4:10] == b"1AY&SY"):
             if magic == b"PK\x03\x04" or kind == "an old Office document":
-                kind, fix = next((text for ends, text in DOCUMENTS.items() if name.endswith(ends)), (kind, fix))
+                kind, fix = next((text for ends, text in DOCUMENTS.items() if ending.endswith(ends)), (kind, fix))
             return f"{kind}; {fix.format(name)}"
     if head[TAR_MAGIC : TAR_MAGIC + 5] == b"ustar":
         return f"a tar archive; extract it: tar xf {name}"
-    if head.lstrip(b"\xef\xbb\xbf").startswith(b"<") and name.endswith(TRANSLATION_MEMORIES):
-        return "XML; write its sentences to two text files, one sentence per line"
+    if head.lstrip(b"\xef\xbb\xbf").startswith(b"<") and ending.endswith(MARKED_UP):
+        kind = "SGML" if ending.endswith((".sgm", ".sgml")) else "XML"
+        return f"{kind}; write its sentences to two text files, one sentence per line"
     first = head[::2]
     second = head[1::2]
     for zeros, letters, order in ((second, first, "LE"), (first, second, "BE")):

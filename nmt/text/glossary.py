@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from nmt.data.lexicon import read_entries
-from nmt.errors import UserError
+from nmt.errors import UserError, print_message
 from nmt.text.writing import UNSPACED
 
 STEM = "*"  # at the end of a term: any letters may follow
@@ -96,6 +97,30 @@ def read_glossary(path: str | Path) -> Glossary:
     """Return the glossary in a file; see ``read_entries``. A term without a target is kept."""
     glossary: Glossary = read_entries(path, _term, "a source term, a tab and its target", Glossary)
     return glossary
+
+
+def watch_terms(groups: Iterable[list[str]], path: str, text: Callable[[str], str]) -> Iterator[list[str]]:
+    """Yield groups of lines, and warn at their end if no line has a term of the glossary in ``path``.
+
+    ``text`` returns the text of a line, without markup.
+    """
+    glossary = read_glossary(path)
+    sides = {
+        ", but its targets do; exchange its columns": glossary.targets.values(),
+        ", but some do with other capitals; write them as the text does": glossary.targets,
+    }
+    others = {problem: Glossary({term.lower(): "" for term in terms}) for problem, terms in sides.items()}
+    counts = Counter({"; check its languages, and write term* for a term with endings": 0})
+    used, blank = False, True
+    for lines in groups:
+        for line in () if used else map(text, lines):
+            blank = blank and not line.strip()
+            used = used or any(glossary.matches(line))
+            counts.update(key for key, other in others.items() if not used and any(other.matches(line.lower())))
+        yield lines
+    if not used and not blank:
+        [(problem, _)] = counts.most_common(1)
+        print_message(f"warning: search.glossary={path}: no term occurs in the text{problem}")
 
 
 def combined_glossary(path: str | None, terms: Mapping[str, str] | None) -> Glossary | None:

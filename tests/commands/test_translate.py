@@ -16,6 +16,7 @@ from commands.texts import Call, Printed
 
 from nmt.commands.translate import FORMATS, describe_scores, translate
 from nmt.errors import UserError
+from nmt.files.compression import opener
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -106,6 +107,36 @@ def test_a_document_that_is_read_as_text_is_named(name: str, model: Path, files:
     error = call(translate, f"model={model}", f"input={name}").error
     assert f"warning: {name}: read with format=text; its name needs format={form}\n" in error
     assert "warning" not in call(translate, f"model={model}", f"format={form}", "input=-", stdin=b"").error
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [("a.tex", "give a file with its sentences only"), ("a.JSON.gz", "give a file w"), ("a.csv", "give a text file w")],
+)
+def test_a_format_that_is_read_as_text_is_named(name: str, fix: str, model: Path, files: Path, call: Call) -> None:
+    opener(name)(name, "w").close()
+    warning = f"warning: {name}: read as plain text, with its markup; {fix}"
+    assert warning in call(translate, f"model={model}", f"input={name}").error
+    assert "warning" not in call(translate, f"model={model}", f"input={name}", "format=html").error
+
+
+@pytest.mark.parametrize(
+    ("words", "line", "warns"),
+    [
+        ([], b"the dog", True),
+        ([], b"the hund", False),
+        (["format=html"], b"the <b>d</b>og &amp;", True),
+        (["format=html"], b"the h<i>un</i>d", False),
+        pytest.param(["workers=2", "output=out"], b"the dog", True, marks=pytest.mark.thorough),
+    ],
+)
+def test_a_glossary_without_effect_is_named(
+    words: list[str], line: bytes, warns: bool, model: Path, files: Path, call: Call
+) -> None:
+    Path("terms").write_text("hund\tdog\n")
+    error = call(translate, f"model={model}", "search.glossary=terms", *words, stdin=line + b"\na cat\n").error
+    warning = "warning: search.glossary=terms: no term occurs in the text, but its targets do; exchange its columns\n"
+    assert error.count(warning) == warns == error.count("warning: search.glossary")
 
 
 @pytest.mark.parametrize("words", [["format=markdown"], ["format=html"], ["format=srt"]])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.errors import UserError
-from nmt.text.glossary import Glossary, read_glossary
+from nmt.text.glossary import Glossary, read_glossary, watch_terms
 
 TERMS = {
     "dog": "Hund",
@@ -48,6 +48,28 @@ TERMS = {
 )
 def test_terms_are_matched(line: str, expected: list[tuple[str, str]]) -> None:
     assert [(line[match.start : match.stop], match.target) for match in Glossary(TERMS).matches(line)] == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (["a cat", "the dog"], None),
+        (["a \u00addog"], None),  # the model reads it without the soft hyphen
+        ([" ", ""], None),
+        (["a cat"], "; check its languages, and write term* for "),
+        (["ein Hund", "zwei dogs", "der DOG", "ein hund"], ", but its targets do; exchange its columns\n"),
+        (["ein Hund", "the DOG", "the DOG"], ", but some do with other capitals; write them as the text does\n"),
+    ],
+)
+def test_a_glossary_without_effect_is_named(
+    lines: list[str], problem: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "terms").write_text("dog\tHund\nNew York\n")
+    groups = [lines[:1], [], lines[1:]]
+    assert [*watch_terms(groups, f"{tmp_path}/terms", lambda line: line.replace("\u00ad", ""))] == groups
+    expected = f"warning: search.glossary={tmp_path}/terms: no term occurs in the text{problem}"
+    error = capsys.readouterr().err
+    assert error.startswith(expected) if problem else not error
 
 
 @given(
