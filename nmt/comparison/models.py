@@ -40,7 +40,7 @@ CONFIG_TYPES = {"search": dict, "training": dict, "seed": int | None, "training.
 SUMMARY_TYPES = {
     **dict.fromkeys(("tokens_per_s", "seconds", "test.aer"), NUMBER),
     **dict.fromkeys(("updates", "kept_epoch"), int | None),
-    **{"attention": str, "averaged_epochs": list | None, "toolkit": dict},
+    **{"attention": str, "averaged_epochs": list | None, "toolkit": dict, "machine": dict},
 }
 
 

@@ -26,6 +26,12 @@ def summarise(rows: Sequence[Row], baseline: str, sentences: int, missing: Seque
         lines.append(f"Fewer than {few}: scores, differences and p-values are not reliable.")
     if missing:
         lines.append(f"Left out, because they have not finished: {', '.join(map(str, missing))}.")
+    machines = [run.summary.get("machine", {}) for row in rows for run in row.runs]
+    named = dict.fromkeys(
+        ", ".join(f"{key} {value}" for key, value in machine.items()) for machine in machines if machine
+    )
+    if len(named) > 1:
+        lines.append(f"Trained on different machines, so training times are not comparable: {'; '.join(named)}.")
     return lines
 
 
@@ -88,7 +94,11 @@ def explain_measures(options: Compare, timed: int, tokenizer: str) -> list[tuple
             "Share of word bigrams that occurred before in the same translation; words as for the length ratio.",
         ),
         ("length ratio", "Length of the translations over that of the references, as sacrebleu's BLEU counts words."),
-        ("training", "Target pieces per second, without validation, and duration, as each run recorded them."),
+        (
+            "training",
+            "Target pieces per second, without validation, and duration, as each run recorded them. Compare pieces, "
+            "and losses per piece, for models with the same tokenizer only.",
+        ),
         (
             "sentences/s",
             f"The first run of each model translates {counted(timed, 'test sentence')}, grouped by source length, in "

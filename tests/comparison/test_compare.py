@@ -43,7 +43,7 @@ from nmt.comparison.models import (
 )
 from nmt.comparison.page import comparison_page, latex, markdown, table_of
 from nmt.comparison.results import Row, _paired_run, best_models
-from nmt.comparison.wording import describe_budget, explain_conditions
+from nmt.comparison.wording import describe_budget, explain_conditions, summarise
 from nmt.comparison.worker import measure
 from nmt.data.links import parse_links
 from nmt.errors import UserError
@@ -615,6 +615,14 @@ def test_conditions_say_which_weights_each_run_kept() -> None:
     facts = dict(explain_conditions(rows, conditions, "nmt-compare"))
     for number, (*_, text) in enumerate(cases):
         assert facts[str(number)].partition(";")[0] == text
+
+
+@pytest.mark.parametrize("threads", [[1, 1, None], [1, 2, 2]])
+def test_runs_of_different_machines_are_named(threads: list[int | None]) -> None:
+    runs = [run_of(number, {"machine": {"threads": count}} if count else None) for number, count in enumerate(threads)]
+    lines = summarise([Row("a", runs[:1], {}, {}), Row("b", runs[1:], {}, {})], "a", 1000, [])
+    expected = "Trained on different machines, so training times are not comparable: threads 1; threads 2."
+    assert lines[2:] == [expected] * (2 in threads)
 
 
 @pytest.mark.parametrize("words", [[], ["training.patience=2"], ["training.max_minutes=3"]])
