@@ -73,6 +73,11 @@ ENTRIES = [
     Entry("lora_digits", "papers.lora_digits", 12, timing=True),
     Entry("memory_gap", "quality.memory_gap", 240, needs=(MULTI30K,)),
     Entry(*("memory_gap_talks", "quality.memory_gap", 75), ("--corpus", "talks"), needs=(f"{TALKS}/train30k.en.gz",)),
+    Entry(
+        *("memory_gap_tatoeba", "quality.memory_gap", 150),
+        ("--corpus", "tatoeba"),
+        needs=(f"{TATOEBA}/train.en.gz",),
+    ),
     Entry("students", "quality.students", 110, needs=(MULTI30K,), timing=True),
     Entry(
         *("students_short", "quality.students", 50),
