@@ -129,7 +129,7 @@ def _slow_settings() -> Iterator[str]:
         yield f"OMP_NUM_THREADS={threads}: {allowed_cores()} cores are allowed; unset it to use all"
     if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > allowed_cores() + 0.5:
         cores = counted(allowed_cores(), "core")
-        yield f"load={load:.1f}: other programs use much of {cores}; stop them before you time anything"
+        yield f"load={load:.1f}: other programs use much of the {cores}; stop them before you time anything"
 
 
 def _slow_processor() -> Iterator[str]:

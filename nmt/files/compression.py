@@ -39,8 +39,8 @@ DOCUMENTS = {
     (".pptx", ".odp", ".epub"): ("a document", "save it as plain text in UTF-8"),
 }
 MARKED_UP = (".tmx", ".xliff", ".xlf", ".sdlxliff", ".sgm", ".sgml")  # the last ones: test sets of WMT
-# Endings of files that hold no plain text, so a file of this name would not open.
-UNWRITABLE = (".zst", ".lz4", ".Z", ".7z", ".rar", ".zip", ".tar", ".tgz", ".pdf", ".rtf", *sum(DOCUMENTS, ()))
+# Endings, in lower case, of files that hold no plain text, so a file of this name would not open.
+UNWRITABLE = (".zst", ".lz4", ".z", ".7z", ".rar", ".zip", ".tar", ".tgz", ".pdf", ".rtf", *sum(DOCUMENTS, ()))
 TAR_MAGIC = 257  # where a tar archive says "ustar"
 
 

@@ -91,7 +91,7 @@ def test_documents_keep_their_form(model: Path, files: Path, call: Call) -> None
     assert lines[:2] == ["1", times] and lines[-3:] == ["", "2", times] and len(lines) > 5
 
 
-@pytest.mark.parametrize("name", ["a.txt.zst", "a.ZIP", "a.docx"])
+@pytest.mark.parametrize("name", ["a.txt.zst", "a.ZIP", "a.Z", "a.docx"])
 def test_names_of_other_formats_are_refused(name: str, model: Path, call: Call) -> None:
     with pytest.raises(
         UserError, match=rf"^{name}: output is plain text; choose a name such as out\.txt or out\.txt\.gz$"
