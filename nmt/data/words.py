@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 WORD = re.compile("([^ \t]+)([ \t]*)")
+SPACED = re.compile(r"\w [.,](?:\s|$)")  # a space before a full stop or comma, as in tokenized text
 
 
 def split_words(line: str) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nmt.data.words import SPACED
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.settings.arguments import suggestion, text_list
 from nmt.text.writing import HAN, HAN_OF_ZH, Writing, writing_of
@@ -204,7 +205,6 @@ WIDE = re.compile("[\u3000\uff00-\uffef]+")
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\r]")
 APOSTROPHE = re.compile(r"\s*'\s*")
 COLUMNS = re.compile(r"\A(?:[A-Z]-\d+\t)?(?:-?[\d.]+(?:e-?\d+)?\t)+|\A\d+ \|\|\| (.*?) \|\|\| .*")
-SPACED = re.compile(r"\w [.,](?:\s|$)")
 IGNORE_CASE = "ignore it with lowercase=true, or restore it"
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from nmt.data.words import SPACED
 from nmt.errors import counted
 from nmt.text.corpus import Corpus
 
@@ -26,7 +26,7 @@ FIRST = 100_000  # pairs, which take 0.1 s
 SIDES = ("source", "target")
 STYLES: dict[str, Callable[[str], object]] = {
     "capital letters": lambda line: line != line.lower(),
-    "a space before a full stop or comma": re.compile(r"\w [.,](?:\s|$)").search,
+    "a space before a full stop or comma": SPACED.search,
 }
 Texts = tuple[list[str], list[str]]
 
@@ -34,6 +34,7 @@ Texts = tuple[list[str], list[str]]
 def mixed_up(corpora: Mapping[str, Corpus]) -> Iterator[str]:
     """Yield a warning for each sign that the files of the parts do not belong together, with the fix."""
     train: Texts = ([], [])
+    known = _vocabularies(train)
     for part in sorted(corpora, key=lambda part: part != "train"):
         corpus = corpora[part].head() if part == "train" else corpora[part]
         starts = range(0, len(corpus), max(BLOCK, len(corpus) // BLOCKS))
@@ -48,12 +49,13 @@ def mixed_up(corpora: Mapping[str, Corpus]) -> Iterator[str]:
             yield f"{part} {SIDES[lettered.index(False)]}: most lines have no letters; choose other files or columns"
         if part == "train":
             train = texts
-            yield from (f"train: {problem}" for problem in (*_one_language(train), *_repeated(corpus)))
+            known = _vocabularies(train)
+            yield from (f"train: {problem}" for problem in (*_one_language(train, known), *_repeated(corpus)))
             continue
         empty = sum(not (x.strip() and y.strip()) for x, y in zip(corpus.sources(), corpus.targets(), strict=True))
         if empty:
             yield f"{part}: {empty:,} of {counted(len(corpus), 'pair')} have an empty side; they lower its scores"
-        yield from (f"{part}{problem}" for problem in _other_language(_texts(corpus, 0, WORDS), train))
+        yield from (f"{part}{problem}" for problem in _other_language(_texts(corpus, 0, WORDS), known))
         yield from (f"{part} {problem}" for problem in _other_style(texts, train))
 
 
@@ -67,9 +69,12 @@ def _other_style(texts: Texts, train: Texts) -> Iterator[str]:
                 yield f"{side}: {counts}; write both in one way"
 
 
-def _other_language(texts: Texts, train: Texts) -> Iterator[str]:
-    """Yield which sides share more words with the opposite side of train than with the same side."""
-    shares = _shares(texts, _vocabularies(train))
+def _other_language(texts: Texts, known: Sequence[set[str]]) -> Iterator[str]:
+    """Yield which sides share more words with the opposite side of train than with the same side.
+
+    ``known`` are the words of both sides of train.
+    """
+    shares = _shares(texts, known)
     wrong = [shares[0][0] + CLEAR < shares[0][1], shares[1][1] + CLEAR < shares[1][0]]
     if all(wrong):
         yield ": its source and its target seem exchanged, compared with train; exchange them in one of both"
@@ -81,9 +86,11 @@ def _other_language(texts: Texts, train: Texts) -> Iterator[str]:
         yield f" {SIDES[side]}: {counts} in its targets; check its language"
 
 
-def _one_language(train: Texts) -> Iterator[str]:
-    """Yield the shares of words that each side has from the other, if they show one language."""
-    known = _vocabularies(train)
+def _one_language(train: Texts, known: Sequence[set[str]]) -> Iterator[str]:
+    """Yield the shares of words that each side has from the other, if they show one language.
+
+    ``known`` are the words of both sides.
+    """
     shares = _shares(train, known)
     if min(map(len, known)) >= VARIED and min(shares[0][1], shares[1][0]) > ALIKE:
         counts = f"{100 * shares[0][1]:.0f} % of the source words are in its targets, and {100 * shares[1][0]:.0f} %"
