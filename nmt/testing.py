@@ -16,8 +16,7 @@ from torch.autograd.gradcheck import GradcheckError
 
 from nmt.attention.base import Attention, Memory
 from nmt.attention.multi_head import MultiHeadAttention
-from nmt.model import contract
-from nmt.model.contract import require_attributes
+from nmt.model.build import require_attributes
 from nmt.settings.arguments import parameters_of
 
 LENGTHS = (7, 1, 3, 5)
@@ -74,7 +73,7 @@ def check_attention(
     else:
         sizes = {"state_size": state_size, "query_size": query_size, "max_length": max_length}
         tested = _build(attention, sizes, settings)
-    require_attributes(tested, "attention", contract.ATTENTION)
+    require_attributes(tested, "attention")
     tested = tested.double().eval()
     longest = tested.max_source_length or max(LENGTHS)
     inputs = random_inputs(state_size, query_size, tuple(min(length, longest) for length in LENGTHS))

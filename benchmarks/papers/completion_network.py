@@ -9,7 +9,7 @@ from itertools import islice
 import torch
 from torch import Tensor, nn
 
-from nmt.model.transformer_layers import EncoderLayer, PositionedEmbeddings
+from nmt.model.transformer import EncoderLayer, PositionedEmbeddings
 from nmt.self_attention import (
     HashedSelfAttention,
     LinearSelfAttention,

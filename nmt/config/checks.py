@@ -30,8 +30,7 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
     Every key of ``config`` must fit ``schema``. Encoder, attention, decoder, optimizer, schedule and data source are
     constructed, on the meta device where they hold weights, so that their own checks count too.
     """
-    from nmt.model.build import size_problems
-    from nmt.model.needed_memory import numbers_per_weight
+    from nmt.model.build import numbers_per_weight, size_problems
     from nmt.training.optimizers import optimizer_problems
 
     refused = dict[str, Any]()

@@ -6,8 +6,7 @@ from nmt.model.covariance_encoder import CovarianceGRUEncoder
 from nmt.model.decoder import Bridge, GRUDecoder, LSTMDecoder, MinGRUDecoder, SSRUDecoder, State
 from nmt.model.encoder import Final, GRUEncoder, LSTMEncoder
 from nmt.model.seq2seq import Seq2Seq
-from nmt.model.transformer_decoder import TransformerDecoder
-from nmt.model.transformer_encoder import TransformerEncoder
+from nmt.model.transformer import TransformerDecoder, TransformerEncoder
 
 __all__ = [
     "Bridge",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from threading import get_ident
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import nn
@@ -19,15 +20,12 @@ from torch.overrides import TorchFunctionMode
 from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.kernels.products import use_fast_linear
-from nmt.model import contract
-from nmt.model.contract import require_attributes
-from nmt.model.decoder import Decoder
-from nmt.model.encoder import RecurrentEncoder
-from nmt.model.needed_memory import memory_problem
 from nmt.model.seq2seq import Seq2Seq
-from nmt.settings.build import ModelSettings
+from nmt.settings.arguments import TypeCheck
+from nmt.settings.bounds import AtLeast, Layers, Size
+from nmt.settings.build import ModelSettings, plain
 from nmt.settings.plugins import Block, PluginPoint, construct, locate_all, setting
-from nmt.system.machine import guard_forks
+from nmt.system.machine import available_memory, guard_forks
 from nmt.text.specials import PAD
 
 guard_forks()
@@ -40,6 +38,31 @@ ENCODER = PluginPoint(
 )
 ATTENTION = PluginPoint(Attention, ("nmt.attention",), frozenset({"state_size", "query_size", "max_length"}))
 DECODER = PluginPoint(nn.Module, ("nmt.model",), frozenset({"embedding", "attention", "encoder_layers", "state_size"}))
+
+METHOD = Callable[..., Any]
+PARTS: dict[str, tuple[PluginPoint, dict[str, Any]]] = {
+    "encoder": (ENCODER, {"state_size": Size, "final_states": Layers, "dropout": METHOD}),
+    "attention": (
+        ATTENTION,
+        {
+            "context_size": Annotated[int, AtLeast(0)],
+            "max_source_length": int | None,
+            **dict.fromkeys(("reads_source", "streaming", "signed", "needs_trace", "sequential"), bool),
+        },
+    ),
+    "decoder": (
+        DECODER,
+        {
+            "embedding": nn.Embedding,
+            "output": nn.Linear,
+            **dict.fromkeys(("init", "features", "step", "reorder"), METHOD),
+        },
+    ),
+}
+"""The parts of a model, which may be classes of other packages, and the attributes that it needs of them."""
+
+BYTES_PER_NUMBER = 4  # float32
+GIGABYTE = 10**9
 
 
 def build_model(
@@ -56,8 +79,8 @@ def build_model(
     scaled by it. Raises UserError if sizes do not fit each other, or, before anything is constructed, if one of the
     classes is not allowed.
     """
-    for block, point in ((settings.encoder, ENCODER), (settings.attention, ATTENTION), (settings.decoder, DECODER)):
-        locate_all(block, point, trust=trust)
+    for group, (point, _) in PARTS.items():
+        locate_all(getattr(settings, group), point, trust=trust)
     size = settings.embeddings.size
     source = nn.Embedding(source_vocabulary, size, padding_idx=PAD)
     target = source if settings.embeddings.shared else nn.Embedding(target_vocabulary, size, padding_idx=PAD)
@@ -66,10 +89,13 @@ def build_model(
         with torch.no_grad():
             embedding.weight[PAD] = 0
     query_size = setting(settings.decoder, "hidden_size", DECODER, trust=trust)
+    new = partial(_construct, settings, trust)
     try:
-        encoder = _build_encoder(settings, size, longest_source, trust)
-        attention = _build_attention(settings, encoder.state_size, query_size, longest_source, trust)
-        decoder = _build_decoder(settings, target, attention, encoder.state_size, encoder.final_states, trust)
+        encoder = new("encoder", embedding_size=size, max_length=longest_source)
+        state_size = encoder.state_size
+        attention = new("attention", state_size=state_size, query_size=query_size, max_length=longest_source)
+        parts = {"embedding": target, "attention": attention}
+        decoder = new("decoder", state_size=state_size, encoder_layers=encoder.final_states, **parts)
     except ValueError as error:
         raise UserError(str(error)) from None
     model = Seq2Seq(embedding=source, encoder=encoder, attention=attention, decoder=decoder)
@@ -77,48 +103,28 @@ def build_model(
     return model
 
 
-def _build_encoder(
-    settings: ModelSettings, embedding_size: int, max_length: int, trust: Sequence[str]
-) -> RecurrentEncoder:
-    sizes = {"embedding_size": embedding_size, "max_length": max_length}
-    encoder: RecurrentEncoder = _construct("encoder", settings.encoder, ENCODER, trust, **sizes)
-    require_attributes(encoder, "encoder", contract.ENCODER)
-    return encoder
-
-
-def _build_attention(
-    settings: ModelSettings, state_size: int, query_size: int | None, max_length: int, trust: Sequence[str]
-) -> Attention:
-    sizes = {"state_size": state_size, "query_size": query_size, "max_length": max_length}
-    attention: Attention = _construct("attention", settings.attention, ATTENTION, trust, **sizes)
-    require_attributes(attention, "attention", contract.ATTENTION)
-    return attention
-
-
-def _build_decoder(
-    settings: ModelSettings,
-    embedding: nn.Embedding,
-    attention: Attention,
-    state_size: int,
-    encoder_layers: int,
-    trust: Sequence[str],
-) -> Decoder:
-    parts = {"embedding": embedding, "attention": attention}
-    sizes = {"state_size": state_size, "encoder_layers": encoder_layers}
-    decoder: Decoder = _construct("decoder", settings.decoder, DECODER, trust, **parts, **sizes)
-    require_attributes(decoder, "decoder", contract.DECODER)
-    return decoder
-
-
-def _construct(name: str, block: Block, point: PluginPoint, trust: Sequence[str], **supplied: Any) -> Any:
+def _construct(settings: ModelSettings, trust: Sequence[str], group: str, **supplied: Any) -> Any:
     """Construct a part of the model. A ValueError of a class outside the toolkit gets the name of the class."""
+    block = getattr(settings, group)
     try:
-        return construct(block, point, trust=trust, **supplied)
+        part = construct(block, PARTS[group][0], trust=trust, **supplied)
     except ValueError as error:
         target = block["_target_"]
         if target.startswith("nmt."):
             raise
-        raise ValueError(f"{name}._target_={target}: {error}") from error
+        raise ValueError(f"{group}._target_={target}: {error}") from error
+    require_attributes(part, group)
+    return part
+
+
+def require_attributes(part: nn.Module, group: str) -> None:
+    """Raise ValueError, naming the class and the attribute, unless ``part`` has all that its ``group`` needs."""
+    place = f"{group}._target_={type(part).__module__}.{type(part).__qualname__}"
+    for name, kind in PARTS[group][1].items():
+        if not hasattr(part, name):
+            raise ValueError(f"{place}: has no attribute {name!r}, which every {group} needs; set it in the class")
+        for problem in TypeCheck().problems(getattr(part, name), kind, name):
+            raise ValueError(f"{place}: {problem}")
 
 
 def declared_shapes(settings: ModelSettings, *, parts: int, **sizes: Any) -> dict[str, tuple[int, ...]]:
@@ -189,11 +195,12 @@ def size_problems(settings: ModelSettings, *, vocabulary: int, copies: int, trus
     if query_size is None:
         yield f"decoder._target_={settings.decoder['_target_']}: must have a hidden_size, which attention is built for"
         return
+    new = partial(_construct, settings, trust)
     with torch.device("meta"), SkipInitialisation():
         embedding = nn.Embedding(vocabulary, settings.embeddings.size)
         encoder, layers = None, 1
         try:
-            encoder = _build_encoder(settings, embedding.embedding_dim, 8, trust)
+            encoder = new("encoder", embedding_size=embedding.embedding_dim, max_length=8)
             state_size, layers = encoder.state_size, encoder.final_states
         except ValueError as error:
             yield str(error)
@@ -201,11 +208,50 @@ def size_problems(settings: ModelSettings, *, vocabulary: int, copies: int, trus
         if state_size is None:
             return
         try:
-            attention = _build_attention(settings, state_size, query_size, 8, trust)
-            decoder = _build_decoder(settings, embedding, attention, state_size, layers, trust)
+            attention = new("attention", state_size=state_size, query_size=query_size, max_length=8)
+            parts = {"embedding": embedding, "attention": attention}
+            decoder = new("decoder", state_size=state_size, encoder_layers=layers, **parts)
         except ValueError as error:
             yield str(error)
             return
     parts = {"embeddings": embedding, "attention": attention, "decoder": decoder}
     if encoder is not None and (problem := memory_problem({**parts, "encoder": encoder}, settings, copies)):
         yield problem
+
+
+def memory_problem(parts: Mapping[str, nn.Module], settings: ModelSettings, copies: int) -> str | None:
+    """Return one line if RAM cannot hold ``copies`` numbers for each weight of these parts, or None.
+
+    The parts may be on the meta device, where they take no RAM. Each has the name of its group in ``settings``.
+    Training needs more than weights, gradients and the optimizer's averages, but never less.
+    """
+    counts = dict.fromkeys(parts, 0)
+    counted = set()
+    for name, part in parts.items():
+        for weight in part.parameters():
+            if weight not in counted:
+                counted.add(weight)
+                counts[name] += weight.numel()
+    total = sum(counts.values())
+    available = available_memory()
+    needed = total * BYTES_PER_NUMBER * copies
+    if available is None or needed <= available:
+        return None
+    largest = max(counts, key=lambda name: counts[name])
+    sizes = {key: value for key, value in plain(getattr(settings, largest)).items() if type(value) is int}
+    key = max(sizes, key=lambda key: sizes[key], default=None)
+    place = largest if key is None else f"{largest}.{key}={sizes[key]}"
+    return (
+        f"{place}: training a model of {total:,} parameters needs {needed / GIGABYTE:,.0f} GB of memory, but "
+        f"{available / GIGABYTE:,.1f} GB are free; lower the sizes of the model, its layers or its vocabulary"
+    )
+
+
+def numbers_per_weight(optimizer: Block, device: str, *, frozen: bool) -> int:
+    """Return the float32 values in RAM for each weight: weight, gradient and moments; on a GPU, only the new weight.
+
+    An adapter leaves the weights ``frozen``: they have no gradients and no moments.
+    """
+    if frozen or (device != "cpu" and torch.cuda.is_available()):
+        return 1
+    return 4 if "betas" in optimizer else 2  # Adam and its relatives have two moments

@@ -26,8 +26,7 @@ from nmt.inference.model_folder import (
     save_folder,
 )
 from nmt.model.adapter import adapt, merge, updates
-from nmt.model.build import build_model, require_memory
-from nmt.model.needed_memory import numbers_per_weight
+from nmt.model.build import build_model, numbers_per_weight, require_memory
 from nmt.settings.build import plain
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared

@@ -14,9 +14,8 @@ from builders import random_model, tiny_config
 
 from nmt.config import train_config
 from nmt.errors import UserError
-from nmt.model import needed_memory
-from nmt.model.build import require_memory
-from nmt.model.needed_memory import numbers_per_weight
+from nmt.model import build
+from nmt.model.build import numbers_per_weight, require_memory
 from nmt.settings.build import ModelSettings
 from nmt.system.machine import available_memory
 
@@ -25,7 +24,7 @@ SIZES = {"source_vocabulary": 290, "target_vocabulary": 290, "longest_source": 4
 
 
 def set_memory(monkeypatch: pytest.MonkeyPatch, size: int | None) -> None:
-    monkeypatch.setattr(needed_memory, "available_memory", lambda: size)
+    monkeypatch.setattr(build, "available_memory", lambda: size)
 
 
 @pytest.mark.parametrize("shared", [True, False])

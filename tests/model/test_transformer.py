@@ -15,7 +15,7 @@ from nmt.attention import LuongAttention, NoAttention
 from nmt.attention.base import Memory
 from nmt.errors import UserError
 from nmt.model import TransformerDecoder, TransformerEncoder
-from nmt.model.transformer_layers import sinusoids
+from nmt.model.transformer import sinusoids
 
 
 @torch.no_grad()
