@@ -13,6 +13,7 @@ first, padding follows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -214,6 +215,20 @@ def require_length(module: Any, length: Tensor, *, setting: str) -> None:
             f"source of {longest:,} states: {type(module).__name__} holds at most {limit:,}; "
             f"split the source, train on longer ones, or use another {setting}"
         )
+
+
+def map_slots(function: Callable[..., Tensor], *memories: Memory) -> Memory:
+    """Return the first memory with ``function`` of all memories' fields in place of each of its fields but ``length``.
+
+    Fields that are None stay None.
+    """
+    first = memories[0]
+    fields = {
+        name: function(*(getattr(memory, name) for memory in memories))
+        for name, field in first._asdict().items()
+        if field is not None and name != "length"
+    }
+    return first._replace(**fields)
 
 
 def clear_padding(tensor: Tensor, mask: Tensor) -> Tensor:

@@ -9,14 +9,14 @@ and alignment obey the same equations as for every attention.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
-from nmt.attention.base import Attention, Memory, clear_padding, require_queries
+from nmt.attention.base import Attention, Memory, clear_padding, map_slots, require_queries
 from nmt.attention.reversal import reversal, take
 
 Directions = Literal["forward", "both"]
@@ -69,7 +69,7 @@ class DecayingAttention(Attention):
         backward = self.extend(self.empty(states, trace), take(states, mirror), mask)
         if backward.trace is not None:
             backward = backward._replace(trace=take(backward.trace.transpose(1, 2), mirror).transpose(1, 2))
-        return _joined(forward, backward)
+        return map_slots(lambda *halves: torch.cat(halves, dim=1), forward, backward)
 
     def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
         if not self.streaming:
@@ -94,28 +94,12 @@ class DecayingAttention(Attention):
         if self.directions == "forward":
             weights = self.read_weights(query, memory)
         else:
-            weights = torch.cat([self.read_weights(query, half) for half in _halves(memory)], dim=2) / 2
+            halves = (map_slots(lambda field, side=side: field.chunk(2, dim=1)[side], memory) for side in (0, 1))
+            weights = torch.cat([self.read_weights(query, half) for half in halves], dim=2) / 2
         return (weights.to(memory.slots.dtype) @ memory.slots).to(weights.dtype), weights
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
         return super().align(weights.to(memory.slots.dtype), memory)
-
-
-def _joined(forward: Memory, backward: Memory) -> Memory:
-    """Return one memory whose slots are those of ``forward``, followed by those of ``backward``."""
-    fields = {
-        name: torch.cat([field, cast(Tensor, other)], dim=1)
-        for (name, field), other in zip(forward._asdict().items(), backward, strict=True)
-        if field is not None and name != "length"
-    }
-    return forward._replace(**fields)
-
-
-def _halves(memory: Memory) -> Iterator[Memory]:
-    """Yield the two memories that ``_joined`` has joined."""
-    fields = {name: field for name, field in memory._asdict().items() if field is not None and name != "length"}
-    for side in (0, 1):
-        yield memory._replace(**{name: field.chunk(2, dim=1)[side] for name, field in fields.items()})
 
 
 def project(layer: nn.Linear, states: Tensor) -> Tensor:

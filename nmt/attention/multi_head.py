@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from nmt.attention.base import Attention, Memory, SourceAttention, clear_padding, require_queries
+from nmt.attention.base import Attention, Memory, SourceAttention, clear_padding, map_slots, require_queries
 from nmt.settings.bounds import Size
 
 
@@ -102,13 +102,8 @@ class MultiHeadAttention(Attention):
 
     def split_memory(self, memory: Memory) -> Memory:
         """Return the memory with one row per head, as ``inner`` wrote it. The fields are views, except ``length``."""
-        rows = memory.length.shape[0] * self.heads
-        fields = {
-            name: field.reshape(rows, field.shape[1] // self.heads, *field.shape[2:])
-            for name, field in memory._asdict().items()
-            if field is not None and name != "length"
-        }
-        return memory._replace(**fields, length=memory.length.repeat_interleave(self.heads))
+        split = map_slots(lambda field: field.unflatten(1, (self.heads, -1)).flatten(0, 1), memory)
+        return split._replace(length=memory.length.repeat_interleave(self.heads))
 
     def _join_heads(self, split: Tensor) -> Tensor:
         """Return (B·H, n, m) as (B, n, H·m)."""
@@ -116,12 +111,8 @@ class MultiHeadAttention(Attention):
 
     def _join_memory(self, memory: Memory) -> Memory:
         """Return the memory with one row per source; the inverse of ``split_memory``."""
-        fields = {
-            name: field.reshape(field.shape[0] // self.heads, self.heads * field.shape[1], *field.shape[2:])
-            for name, field in memory._asdict().items()
-            if field is not None and name != "length"
-        }
-        return memory._replace(**fields, length=memory.length[:: self.heads])
+        joined = map_slots(lambda field: field.unflatten(0, (-1, self.heads)).flatten(1, 2), memory)
+        return joined._replace(length=memory.length[:: self.heads])
 
     def _project(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return W_s h (B·H, S, E/H) and the mask (B·H, S), one row per head."""

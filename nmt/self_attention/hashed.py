@@ -56,7 +56,7 @@ class HashedSelfAttention(BlockSelfAttention):
         return Projected(queries, normalize(queries, dim=-1), values)
 
     def start(self, like: Tensor) -> State:
-        empty = like.new_zeros(like.shape[0], 1, self.heads, 0, self.head_size)
+        empty = self.no_positions(like)
         return Hashes(empty, empty, empty.new_zeros(*empty.shape[:4], len(self.rotations), dtype=torch.int64))
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:

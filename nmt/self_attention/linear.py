@@ -10,12 +10,14 @@ from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from nmt.attention.base import Memory, clear_padding
 from nmt.attention.kernel import FeatureMap, KernelAttention
 from nmt.attention.source_softmax import write_softmax
 from nmt.self_attention.base import Projected, SelfAttention, State
-from nmt.self_attention.causal import chunked_form, one_step
+
+CHUNK = 64  # positions
 
 
 class Sums(NamedTuple):
@@ -96,3 +98,36 @@ class LinearSelfAttention(SelfAttention):
         """Return φ(q) (M, R) after division, for queries (M, d) that each see ``length`` (M,) keys of mass (M, R)."""
         memory = Memory(mass[:, :, None], mass, length)
         return self.kernel.read_weights(queries[:, None], memory)[:, 0]
+
+
+def masked_form(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Return o_t = q_tᵀ Σ_{s ≤ t} k_s v_sᵀ (M, N, D) by all N × N products: queries, keys (M, N, R), values (M, N, D).
+
+    Queries and keys are features φ, and the queries have already been divided by φ(q_t)ᵀ Σ_{s ≤ t} φ(k_s). Letters: M
+    rows (sentences times heads), N positions, R features, D value.
+    """
+    return (queries @ keys.transpose(1, 2)).tril() @ values
+
+
+def one_step(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Return o (M, D) and the next state Σ k vᵀ (M, R, D) of one position: query and key (M, R), value (M, D)."""
+    state = state + key[:, :, None] * value[:, None]
+    return (query[:, None] @ state)[:, 0], state
+
+
+def chunked_form(queries: Tensor, keys: Tensor, values: Tensor, *, size: int = CHUNK) -> Tensor:
+    """Return the same in O(N): the masked form inside each chunk of ``size``, plus the state before the chunk.
+
+    Hua et al. (2022), Transformer Quality in Linear Time, arXiv 2202.10447, §3.3.
+    """
+    rows, length, _ = queries.shape
+    if length <= size:
+        return masked_form(queries, keys, values)
+    missing = -length % size
+    # (M·chunks, size, …): zeros at the end write nothing
+    q, k, v = (pad(part, (0, 0, 0, missing)).reshape(-1, size, part.shape[2]) for part in (queries, keys, values))
+    sums = (k.transpose(1, 2) @ v).reshape(rows, -1, k.shape[2], v.shape[2])
+    # Not the sums of all chunks minus those of this one: a large key would round the earlier chunks away.
+    before = pad(sums[:, :-1].cumsum(1), (0, 0, 0, 0, 1, 0)).flatten(0, 1)
+    outputs: Tensor = masked_form(q, k, v) + q @ before
+    return outputs.reshape(rows, length + missing, -1)[:, :length]

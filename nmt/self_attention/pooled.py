@@ -66,7 +66,7 @@ class PooledSelfAttention(SelfAttention):
         return output[:, :, : projected.queries.shape[2]]
 
     def start(self, like: Tensor) -> State:
-        empty = like.new_zeros(like.shape[0], 1, self.heads, 0, self.head_size)
+        empty = self.no_positions(like)
         return Compressed(empty, empty, empty, empty)
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:

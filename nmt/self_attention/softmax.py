@@ -30,7 +30,7 @@ class SoftmaxSelfAttention(SelfAttention):
         return scaled_dot_product_attention(*projected, is_causal=True)
 
     def start(self, like: Tensor) -> State:
-        empty = like.new_zeros(like.shape[0], 1, self.heads, 0, self.head_size)
+        empty = self.no_positions(like)
         return Cache(empty, empty)
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:

@@ -23,7 +23,7 @@ from nmt.self_attention import (
     WindowSelfAttention,
     blocks,
 )
-from nmt.self_attention.causal import chunked_form, masked_form, recurrent_form
+from nmt.self_attention.linear import chunked_form, masked_form
 
 MAPS = get_args(FeatureMap)
 # Settings so small that nine positions are several blocks.
@@ -228,7 +228,7 @@ def test_forms_of_causal_linear_attention_are_equal(length: int) -> None:
     inputs = [random(3, length, size, seed=size) for size in (4, 4, 5)]
     factor = random(3, length, 5, seed=9).detach()
     results = []
-    for form in (masked_form, recurrent_form, lambda q, k, v: chunked_form(q, k, v, size=8), cumsum_form):
+    for form in (masked_form, lambda q, k, v: chunked_form(q, k, v, size=8), cumsum_form):
         output = form(*inputs)
         results.append([output, *torch.autograd.grad((output * factor).sum(), inputs)])
     for other in results[1:]:
