@@ -10,7 +10,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from nmt.system.processor import processor_name
+from nmt.system.machine import processor_name
 
 PACKAGES = ("torch", "pytorch-lightning", "sentencepiece", "sacrebleu", "numpy", "onnxruntime")
 

@@ -23,10 +23,11 @@ from nmt.system.machine import (
     cpu_quota,
     describe_limits,
     installed,
+    instruction_sets,
     peak_memory_mb,
+    processor_name,
     usable_cores,
 )
-from nmt.system.processor import instruction_sets, processor_name
 
 HELP = """nmt-doctor: describe this installation and machine, and say what would be slow or fail, and why.
 

@@ -21,8 +21,7 @@ from nmt.training.settings import DATA
 from nmt.version import __version__
 
 if TYPE_CHECKING:
-    from nmt.text.prepare import Prepared
-    from nmt.text.survey import Survey
+    from nmt.text.prepare import Prepared, Scan
 
 HELP = """nmt-prepare: train tokenizers and write corpora once, for any number of training runs.
 
@@ -90,38 +89,38 @@ def _prepare_into(folder: Path, options: Prepare) -> list[str]:
     Returns the summary, which has to be made while the corpora are where they were written.
     """
     from nmt.text.prepare import prepare as prepare_text
+    from nmt.text.prepare import scan
     from nmt.text.shards import MAX_SHARDS, Sharding
-    from nmt.text.survey import survey
     from nmt.text.unfinished import unfinished_folder
 
     data = build(DataSettings, options.data)
     tokenizer = build(TokenizerSettings, options.tokenizer)
     with output_folder(folder) as temporary:
         pairs = load_pairs(data, trust=options.trust)
-        surveyed = survey(pairs["train"])
-        if surveyed.count <= options.shard_pairs:
-            prepared = prepare_text(pairs, data, tokenizer, temporary, surveyed=surveyed)
+        scanned = scan(pairs["train"])
+        if scanned.count <= options.shard_pairs:
+            prepared = prepare_text(pairs, data, tokenizer, temporary, scanned=scanned)
             return [*_summary(prepared, folder)]
-        if (shards := -(-surveyed.count // options.shard_pairs)) > MAX_SHARDS:
-            least = -(-surveyed.count // MAX_SHARDS)
+        if (shards := -(-scanned.count // options.shard_pairs)) > MAX_SHARDS:
+            least = -(-scanned.count // MAX_SHARDS)
             raise UserError(
                 f"shard_pairs={options.shard_pairs}: gives {shards:,} shards; set shard_pairs={least} or more"
             )
         with unfinished_folder(folder) as unfinished:
-            unfinished.begin(_job(options, surveyed))
+            unfinished.begin(_job(options, scanned))
             sharding = Sharding(options.shard_pairs, options.workers, unfinished)
-            prepared = prepare_text(pairs, data, tokenizer, unfinished.folder, surveyed=surveyed, sharding=sharding)
+            prepared = prepare_text(pairs, data, tokenizer, unfinished.folder, scanned=scanned, sharding=sharding)
             summary = [*_summary(prepared, folder)]
             unfinished.move_to(temporary)
         return summary
 
 
-def _job(options: Prepare, surveyed: Survey) -> dict[str, Any]:
+def _job(options: Prepare, scanned: Scan) -> dict[str, Any]:
     """Return everything that the shards depend on. Another call continues them only if it has the same."""
     models = [options.tokenizer[key] for key in ("source_model", "target_model")]
     shared = DataSettings.shared_keys()
     return {
-        "text": surveyed.fingerprint,
+        "text": scanned.fingerprint,
         "data": {key: value for key, value in options.data.items() if key in shared},
         "tokenizer": options.tokenizer,
         "models": [name and checksum(Path(name)) for name in models],

@@ -23,10 +23,8 @@ from nmt.config import train_config
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.config.runs import (
     join_options,
-    refuse_changed_code,
-    refuse_changed_files,
+    refuse_changed_sources,
     refuse_other_settings,
-    refuse_other_text,
 )
 from nmt.data.sources import PreparedData, missing_files
 from nmt.errors import Interrupted, UserError, print_message
@@ -121,9 +119,7 @@ def _job_config(job: Job) -> Train:
     config = train_config(_arguments(job))
     if (job.folder / CONFIG_FILE).is_file():
         refuse_other_settings(config, job.folder)
-        refuse_changed_code(job.folder)
-        refuse_changed_files(config, job.folder)
-        refuse_other_text(config.data, job.folder)
+        refuse_changed_sources(config, job.folder)
     return config
 
 

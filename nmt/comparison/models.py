@@ -114,11 +114,6 @@ class TestSet(NamedTuple):
     golds: list[Links] | None
     tokenizer: str = DEFAULT
 
-    @property
-    def tokenizer_key(self) -> dict[str, str]:
-        """The tokenizer as part of a measurement's key; empty for the default, to match keys of earlier versions."""
-        return {} if self.tokenizer == DEFAULT else {"tokenizer": self.tokenizer}
-
 
 def run_folders(folder: Path) -> list[Path]:
     """Return ``folder``, or the folders of its jobs if it is a sweep, in the order of the jobs."""

@@ -125,7 +125,7 @@ def quality_row(
             "aer": run.summary["test"].get("aer"),
             "train_tokens_per_s": run.summary.get("tokens_per_s"),
             "train_seconds": run.summary.get("seconds"),
-            "updates": updates(run),
+            "updates": run.summary.get("updates"),
         }
         for column, value in measured.items():
             if value is not None:
@@ -168,7 +168,8 @@ def _tests(row: Row, other: Row, metric: str, test: TestSet, store: Measurements
 def _text_key(kind: str, test: TestSet, *runs: Run) -> dict[str, Any]:
     texts = [fingerprint(run.translations) for run in runs]
     text = fingerprint([*test.sources, *test.references])
-    return {"kind": kind, "text": text, "translations": texts, "sacrebleu": version("sacrebleu"), **test.tokenizer_key}
+    versions = {"sacrebleu": version("sacrebleu"), "tokenizer": test.tokenizer}
+    return {"kind": kind, "text": text, "translations": texts, **versions}
 
 
 def _text_measures(run: Run, test: TestSet, buckets: Sequence[tuple[Bucket, Sequence[int]]]) -> dict[str, Any]:
@@ -190,14 +191,6 @@ def _paired_run(run: Run, others: Sequence[Run], index: int) -> Run:
     """Return the other model's run with the same seed, or else the one at the same index, or else its first."""
     same = [other for other in others if other.config.get("seed") == run.config.get("seed")]
     return (same or others[index : index + 1] or others)[0]
-
-
-def updates(run: Run) -> int | None:
-    """Return the number of updates of a run, from its metrics if its summary lacks it; None if both do."""
-    if isinstance(stored := run.summary.get("updates"), int):
-        return stored
-    points = [step for column in curves(run).values() for step, _ in column]
-    return max(points) + 1 if points else None
 
 
 def curves(run: Run) -> dict[str, list[tuple[int, float]]]:

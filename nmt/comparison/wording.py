@@ -9,7 +9,6 @@ from typing import Any
 from nmt.comparison.measures import SAMPLES
 from nmt.comparison.models import Compare, Run, differing_settings
 from nmt.comparison.results import Row
-from nmt.comparison.results import updates as count_updates
 from nmt.errors import counted
 from nmt.inference.scores import corpus_scores
 
@@ -37,12 +36,12 @@ def summarise(rows: Sequence[Row], baseline: str, sentences: int, missing: Seque
 
 def describe_budget(rows: Sequence[Row]) -> str:
     """Return a sentence with the number of updates of the models, or with the difference between them."""
-    by_seed = [{run.config.get("seed"): count_updates(run) for run in row.runs} for row in rows]
+    by_seed = [{run.config.get("seed"): run.summary.get("updates") for run in row.runs} for row in rows]
     known = all(count is not None for seeds in by_seed for count in seeds.values())
     updates = {row.label: sorted({int(value) for value in row.values.get("updates", [])}) for row in rows}
     counts = sorted({count for numbers in updates.values() for count in numbers})
     if not counts:
-        return "Budget: unknown, the runs have no metrics.csv."
+        return "Budget: unknown."
     if len(counts) == 1 and known:
         return f"Budget: {counted(counts[0], 'update')} each."
     if known and all(seeds == by_seed[0] for seeds in by_seed):

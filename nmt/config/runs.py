@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from nmt.config.compose import to_yaml, train_config
 from nmt.config.init_from import TEXT_CHANGES, UNRELATED, flatten, read_yaml, trains_on_the_same_text
 from nmt.config.overrides import config_dir, key_of
-from nmt.data.sources import DataSettings, PreparedData
+from nmt.data.sources import PreparedData
 from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import make_folder, write_lines
 from nmt.files.checksum import checksum
@@ -416,21 +416,6 @@ def refuse_other_settings(config: Train, folder: Path) -> None:
         raise UserError(f"{folder}: was trained with {before}, not {now}; choose another name=, or delete that folder")
 
 
-def refuse_other_text(data: DataSettings | PreparedData, folder: Path) -> None:
-    """Raise UserError where the finished run in ``folder`` was trained on prepared text that was replaced since."""
-    from nmt.text.prepared_settings import text_checksum
-
-    if not isinstance(data, PreparedData) or not (folder / SUMMARY_FILE).is_file():
-        return
-    trained_on = read_json(folder / SUMMARY_FILE).get("text_checksum")  # missing in runs of earlier versions
-    current = text_checksum(Path(data.folder))
-    if None not in (trained_on, current) and trained_on != current:
-        raise UserError(
-            f"{folder}: was trained before data.folder={data.folder} was prepared again; choose another name=, "
-            "or delete that folder"
-        )
-
-
 def changed_code(folder: Path) -> str:
     """Return the modules whose code has changed since the run in ``folder`` was started, as text; empty if none has.
 
@@ -443,16 +428,11 @@ def changed_code(folder: Path) -> str:
     return " and ".join(changed_modules(stored, toolkit=True))
 
 
-def refuse_changed_code(folder: Path) -> None:
-    """Raise UserError where the code of the run in ``folder`` has changed; one without a checkpoint starts again."""
-    if ((folder / SUMMARY_FILE).is_file() or has_checkpoint(folder)) and (changed := changed_code(folder)):
-        raise UserError(
-            f"{folder}: code of {changed} has changed since it was trained; choose another name=, or delete that folder"
-        )
-
-
 def given_files(config: Train) -> dict[str, int | str]:
-    """Return the checksum of each file that the settings name: text, links, tokenizers, and models of other runs."""
+    """Return the checksum of each file that the settings name: text, links, tokenizers, and models of other runs.
+
+    Prepared text has one for all its files.
+    """
     data = plain(config.data)
     names = {value for value in _texts([data, plain(config.tokenizer)]) if value}
     folder = data.get("folder")
@@ -462,6 +442,11 @@ def given_files(config: Train) -> dict[str, int | str]:
         if os.path.isfile(file):
             status = os.stat(file)
             checksums[name] = _checksum(str(file), status.st_size, status.st_mtime_ns)
+    if isinstance(config.data, PreparedData):
+        from nmt.text.prepared_settings import text_checksum
+
+        if (text := text_checksum(Path(config.data.folder))) is not None:
+            checksums[f"data.folder={config.data.folder}"] = text
     models = (config.init_from, None if config.guide is None else config.guide.get("model"))
     for model in filter(None, models):
         from nmt.inference.model_folder import model_fingerprint  # imports torch
@@ -485,15 +470,17 @@ def _checksum(file: str, size: int, modified_ns: int) -> int:
     return checksum(Path(file))
 
 
-def refuse_changed_files(config: Train, folder: Path) -> None:
-    """Raise UserError where a file that ``config`` names has changed since the run in ``folder`` was started."""
+def refuse_changed_sources(config: Train, folder: Path) -> None:
+    """Raise UserError where code or a file of the run in ``folder`` has changed since it was started.
+
+    A run without a checkpoint starts again.
+    """
     if not (folder / SUMMARY_FILE).is_file() and not has_checkpoint(folder):
         return
-    try:
+    changed = [f"code of {code} has"] if (code := changed_code(folder)) else []
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # of an earlier version
         stored = read_json(folder / CODE_FILE)["files"]
-        changed = [name for name, value in given_files(config).items() if stored.get(name, value) != value]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return  # an earlier version has trained the run
+        changed += [name for name, value in given_files(config).items() if stored.get(name, value) != value]
     if changed:
         raise UserError(
             f"{folder}: {' and '.join(changed)} changed since it was trained; choose another name=, "

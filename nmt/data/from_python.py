@@ -9,7 +9,7 @@ from nmt.errors import UserError
 from nmt.settings.arguments import is_missing, suggestion
 
 NESTED = "translation"  # Hugging Face's name of the column that holds {language: text}
-SOME_ROWS = 1000  # rows without a value may leave out its key; a column that none of the first rows has does not exist
+SOME_ROWS = 1000  # some may have no text; a column without text in all of them is another one
 
 
 def from_python(*, columns: tuple[str, str] | None = None) -> NoReturn:
@@ -28,29 +28,23 @@ def rows_as_pairs(rows: Any, part: str, columns: Sequence[str] | None) -> Iterat
     """
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise UserError(f"{part}={rows!r:.80}: must be sentence pairs: (source, target) tuples, or rows with columns=")
-    unseen = set(columns or ())
-    empty = list(columns or ())
+    without_text = list(columns or ())
     first: Mapping[str, Any] = {}
     for number, row in enumerate(rows, start=1):
         if isinstance(row, Mapping):
             nested = row.get(NESTED)
             texts = nested if isinstance(nested, Mapping) else row
             first = first or texts
-            if unseen:
-                unseen.difference_update(texts)
-                if unseen and number == SOME_ROWS:
+            if without_text:
+                without_text = [column for column in without_text if not isinstance(texts.get(column), str)]
+                if without_text and number == SOME_ROWS:
                     break
             row = _from_columns(texts, f"data: pair {number} of part {part}", columns)
-            if empty:
-                empty = [column for column in empty if not isinstance(texts.get(column), str)]
         yield row
-    if unseen and first and columns is not None:
-        column = next(column for column in columns if column in unseen)
-        names = list(map(str, first))
-        choices = f"{suggestion(column, names)}; choose from {', '.join(names)}"
-        raise UserError(f"data: pair 1 of part {part} has no column {column}{choices}"[:500])
-    if empty and first:
-        raise UserError(f"data: column {empty[0]} of part {part} has no text; choose from {', '.join(map(str, first))}")
+    if without_text and first:
+        names = [str(name) for name in first if name != without_text[0]]
+        advice = f"{suggestion(without_text[0], names)}; choose from {', '.join(names)}"
+        raise UserError(f"data: part {part} has no text in column {without_text[0]}{advice}"[:500])
 
 
 def column_problem(columns: Sequence[str] | None) -> str | None:

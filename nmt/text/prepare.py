@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from nmt.data.filters import TEST_FILTERS, Filters
@@ -30,13 +32,59 @@ from nmt.text.prepared_settings import (
     write_settings,
 )
 from nmt.text.shards import SHARDING, ShardedCorpus, Sharding, ShardWriter, write_shards
-from nmt.text.survey import Survey, survey, unchanged
 from nmt.text.tokenizer import Tokenizer, TokenizerSettings, WrongSize
 from nmt.text.unfinished import Unfinished
 
 MANY_PAIRS = 50_000  # from this number on, a message says that the tokenizer is learning: it takes many seconds
 SHOWN = 80  # characters of the pieces of a sentence
 EXCHANGE_PAIRS = 500  # are read with the other side's tokenizer
+SAMPLE_PAIRS = 200_000  # a tokenizer learns from at most this many training pairs
+SEED = 1  # of the sample
+
+
+@dataclass
+class Scan:
+    """The number of training pairs, a random ``sample`` of them in their order, and the fingerprint of all text."""
+
+    count: int
+    sample: list[Pair]
+    fingerprint: str
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the sample holds every pair."""
+        return len(self.sample) == self.count
+
+
+def scan(pairs: Iterable[Pair]) -> Scan:
+    """Return the scan of the pairs. All pairs are equally likely in its sample (Vitter's algorithm R)."""
+    digest = sha256()
+    generator = random.Random(SEED)
+    sample: list[tuple[int, Pair]] = []
+    count = 0
+    for pair in Progress("pair", title="reading the training text").watch(pairs):
+        digest.update(_bytes(pair))
+        if count < SAMPLE_PAIRS:
+            sample.append((count, pair))
+        elif (place := int(generator.random() * (count + 1))) < SAMPLE_PAIRS:
+            sample[place] = (count, pair)
+        count += 1
+    sample.sort(key=lambda item: item[0])
+    return Scan(count, [pair for _, pair in sample], digest.hexdigest())
+
+
+def unchanged(pairs: Iterable[Pair], scanned: Scan) -> Iterator[Pair]:
+    """Yield the pairs again. Raises UserError after the last one if they are not those of the scan."""
+    digest = sha256()
+    for pair in pairs:
+        digest.update(_bytes(pair))
+        yield pair
+    if digest.hexdigest() != scanned.fingerprint:
+        raise UserError("data.train: the text changed while it was read; run the command again when it is complete")
+
+
+def _bytes(pair: Pair) -> bytes:
+    return repr(tuple(pair)).encode("ascii", "backslashreplace")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,36 +109,36 @@ def prepare(
     folder: Path,
     *,
     given: tuple[Tokenizer, Tokenizer] | None = None,
-    surveyed: Survey | None = None,
+    scanned: Scan | None = None,
     sharding: Sharding = SHARDING,
 ) -> Prepared:
     """Train tokenizers on the training pairs (or take ``given`` ones) and write ``folder``/PART.arrow.
 
     The filters apply to the training part only: a test set stays complete. A training part with more pairs than
-    ``sharding.pairs`` is written in shards, and iterated twice unless ``surveyed`` is its survey.
+    ``sharding.pairs`` is written in shards, and iterated twice unless ``scanned`` is its scan.
     """
-    surveyed = surveyed or survey(parts["train"])
+    scanned = scanned or scan(parts["train"])
     make_folder(folder)
-    if given is None and len(surveyed.sample) >= MANY_PAIRS:
-        print_message(f"tokenizer: learning pieces from {counted(len(surveyed.sample), 'pair')} …")
-    source, target = given or _tokenizers(tokenizer, surveyed.sample, sharding.unfinished)
+    if given is None and len(scanned.sample) >= MANY_PAIRS:
+        print_message(f"tokenizer: learning pieces from {counted(len(scanned.sample), 'pair')} …")
+    source, target = given or _tokenizers(tokenizer, scanned.sample, sharding.unfinished)
     for name, model in zip(TOKENIZER_FILES, (source, target), strict=True):
         write_bytes(folder / name, model.to_bytes())
-    sampled = None if given or surveyed.is_complete else len(surveyed.sample)
+    sampled = None if given or scanned.is_complete else len(scanned.sample)
     accounts: dict[str, Account] = {part: Account() for part in parts}
     checksums: dict[str, int] = {}
     others = {part: list(pairs) for part, pairs in parts.items() if part != "train"}
     overlap = Overlap(others)
-    encoding = Progress("pair", title="encoding the training text", total=lambda: surveyed.count)
+    encoding = Progress("pair", title="encoding the training text", total=lambda: scanned.count)
     for part, others_pairs in others.items():
         write_corpus(folder / f"{part}.arrow", others_pairs, source, target, TEST_FILTERS, accounts[part])
-    if surveyed.count > sharding.pairs:
-        surveyed.sample.clear()
+    if scanned.count > sharding.pairs:
+        scanned.sample.clear()
         writer = ShardWriter(folder, source, target, filters)
-        train = overlap.watch(encoding.watch(unchanged(parts["train"], surveyed)))
+        train = overlap.watch(encoding.watch(unchanged(parts["train"], scanned)))
         accounts["train"], checksums = write_shards(writer, train, sharding, filters.duplicates)
     else:
-        pairs = surveyed.sample if surveyed.is_complete else unchanged(parts["train"], surveyed)
+        pairs = scanned.sample if scanned.is_complete else unchanged(parts["train"], scanned)
         distinct = without_duplicates(overlap.watch(encoding.watch(pairs)), filters.duplicates, accounts["train"])
         write_corpus(folder / "train.arrow", distinct, source, target, filters, accounts["train"])
     overlap.count(accounts)

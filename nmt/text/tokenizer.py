@@ -432,20 +432,13 @@ def _training_chunks(sentences: Iterable[str], failures: list[BaseException]) ->
 
 def _training_error(message: str, vocab_size: int) -> UserError:
     """Return a UserError that explains SentencePiece's ``message``."""
-    if match := re.search(r"too high.*value <= (\d+)", message):
-        return WrongSize(
-            f"tokenizer.vocab_size={vocab_size}: this text yields at most {match[1]} pieces;"
-            f" set tokenizer.vocab_size={match[1]} or less, or give more text",
-            vocab_size,
-            int(match[1]),
-        )
-    if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return WrongSize(
-            f"tokenizer.vocab_size={vocab_size}: the characters of this text alone need {match[1]} pieces;"
-            f" set tokenizer.vocab_size={match[1]} or more, or lower tokenizer.character_coverage",
-            vocab_size,
-            int(match[1]),
-        )
+    for pattern, bound in (
+        (r"too high.*value <= (\d+)", "yields at most"),
+        (r"required_chars\. \d+ vs (\d+)", "needs"),
+    ):
+        if match := re.search(pattern, message):
+            problem = f"tokenizer.vocab_size={vocab_size}: this text {bound} {match[1]} pieces"
+            return WrongSize(f"{problem}; set tokenizer.vocab_size={match[1]}", vocab_size, int(match[1]))
     if "sentences_.empty()" in message or "all_chars_count" in message:
         return UserError("tokenizer: the training text contains no words; give text to learn the pieces from")
     reason = " ".join(message.split())

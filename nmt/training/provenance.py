@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from nmt.inference.model_folder import choose_device
-from nmt.system.machine import installed
-from nmt.system.processor import processor_name
+from nmt.system.machine import installed, processor_name
 
 LIBRARIES = ("torch", "pytorch-lightning", "hydra-core", "sentencepiece", "sacrebleu", "numpy")
 GIT_TIMEOUT_S = 10

@@ -12,7 +12,7 @@ from nmt.commands import doctor as module
 from nmt.commands.doctor import doctor
 from nmt.commands.export import export
 from nmt.errors import UserError
-from nmt.system import processor
+from nmt.system import machine
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +85,6 @@ def test_instruction_sets_are_read_by_name(
 ) -> None:
     file = tmp_path / "cpuinfo"
     file.write_text(text)
-    monkeypatch.setattr(processor, "CPUINFO", file)
-    assert processor.instruction_sets() == expected
-    assert processor.processor_name() == "A" or "model name" not in text
+    monkeypatch.setattr(machine, "CPUINFO", file)
+    assert machine.instruction_sets() == expected
+    assert machine.processor_name() == "A" or "model name" not in text

@@ -20,7 +20,6 @@ from nmt.errors import UserError
 from nmt.system import progress
 from nmt.text import prepare as prepare_module
 from nmt.text import shards
-from nmt.text import survey as survey_module
 from nmt.text.prepare import open_prepared
 from nmt.text.tokenizer import Tokenizer
 
@@ -179,16 +178,16 @@ def cut_short(text: str) -> str:
 def test_text_that_changes_between_its_readings_is_noticed(
     names: list[str], change: Any, words: list[str], sample: int, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = survey_module.survey
+    original = prepare_module.scan
 
-    def survey(pairs: Any) -> Any:
-        surveyed = original(pairs)
+    def scan(pairs: Any) -> Any:
+        scanned = original(pairs)
         for name in names:
             Path(name).write_text(change(Path(name).read_text()))
-        return surveyed
+        return scanned
 
-    monkeypatch.setattr(survey_module, "SAMPLE_PAIRS", sample)
-    monkeypatch.setattr(survey_module, "survey", survey)
+    monkeypatch.setattr(prepare_module, "SAMPLE_PAIRS", sample)
+    monkeypatch.setattr(prepare_module, "scan", scan)
     with pytest.raises(UserError, match="^data.train: the text changed while it was read; run the command again"):
         prepare(words)
     assert not Path("mine").exists()

@@ -95,7 +95,7 @@ def test_sentences_beyond_the_limits_of_sentencepiece_are_used() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "size", "problem"),
-    [("bpe", 8000, "yields at most"), ("unigram", 8000, "yields at most"), ("bpe", 100, "alone need")],
+    [("bpe", 8000, "yields at most"), ("unigram", 8000, "yields at most"), ("bpe", 100, "needs")],
 )
 def test_impossible_vocabulary_is_rejected_with_the_nearest_possible_size(kind: str, size: int, problem: str) -> None:
     with pytest.raises(UserError, match=rf"^tokenizer\.vocab_size={size}: .* {problem} \d+ pieces; set ") as caught:

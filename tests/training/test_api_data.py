@@ -123,8 +123,11 @@ FLAT = flat(PAIRS)
         ({"train": PAIRS}, "valid=: must be given, with the sentence pairs of this part"),
         ({"valid": PAIRS}, "train=: must be given"),
         ({"train": nested(PAIRS), "valid": PAIRS}, "data: pair 1 of part train has the columns "),
-        ({"train": FLAT, "valid": PAIRS, "columns": ("de", "fr")}, "pair 1 of part train has no column fr; choose"),
-        ({"train": FLAT, "valid": PAIRS, "columns": ("de", "note")}, "data: column note of part train has no text"),
+        ({"train": FLAT, "valid": PAIRS, "columns": ("de", "fr")}, "data: part train has no text in column fr; choose"),
+        (
+            {"train": FLAT, "valid": PAIRS, "columns": ("de", "note")},
+            "data: part train has no text in column note; choose",
+        ),
         ({"train": PAIRS, "valid": PAIRS, "columns": ("de",)}, "columns=['de']: must be the names of source"),
         ({"train": PAIRS, "valid": PAIRS, "columns": ("de", "de")}, "columns=['de', 'de']: must be the names of"),
         ({"columns": ("de", "en")}, "columns=: needs train= and valid= too; give them"),

@@ -185,7 +185,7 @@ def test_finished_job_whose_text_was_prepared_again_is_refused(run: Path, monkey
     train(words)
     shutil.rmtree("text")
     on_prepared("text", pairs=[pair[::-1] for pair in SENTENCES])
-    refuse(words, r"^runs/kinds/run: was trained before data\.folder=text was prepared again")
+    refuse(words, r"^runs/kinds/run: data\.folder=text changed since it was trained; choose")
     shutil.rmtree("text")
     train(words)
 
