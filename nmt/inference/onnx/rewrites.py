@@ -208,7 +208,9 @@ class _Graph:
         output = node.output[0]
         values, scales = self._integers(f"{output}.table", self.weights[node.input[0]], steps=STEPS)
         yield helper.make_node("Gather", [values, node.input[1]], [f"{output}.integers"], axis=0)
-        yield helper.make_node("DequantizeLinear", [f"{output}.integers", scales], [output], axis=-1)
+        # DequantizeLinear with a scale per column computes the same, but takes up to ten times as long.
+        yield helper.make_node("Cast", [f"{output}.integers"], [f"{output}.unscaled"], to=TensorProto.FLOAT)
+        yield helper.make_node("Mul", [f"{output}.unscaled", scales], [output])
 
     def _lstm(self, node: NodeProto) -> NodeProto:
         """Return an 8-bit LSTM. It rounds by the range of the batch, which ``OnnxRecurrentEncoder`` keeps constant."""
