@@ -27,7 +27,7 @@ from nmt.commands.options import (
 from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, line_counter, line_writer
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
-from nmt.files.compression import COMPRESSED
+from nmt.files.compression import MARKUP, format_ending
 from nmt.inference.translation import Scores, alignment_lines, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 from nmt.settings.bounds import AtLeast, AtMost
@@ -73,7 +73,7 @@ FORMATS |= dict.fromkeys((".html", ".htm", ".xhtml"), "html") | dict.fromkeys(("
 SENTENCES = "give a file with its sentences only, one per line"
 COLUMN = "give a text file with one of its columns; nmt.inference.Translate reads tables in Python"
 UNKNOWN_FORMATS = dict.fromkeys((".csv", ".tsv"), COLUMN)
-UNKNOWN_FORMATS |= dict.fromkeys((".tex", ".ipynb", ".json", ".jsonl", ".xml", ".rst", ".yaml", ".yml"), SENTENCES)
+UNKNOWN_FORMATS |= dict.fromkeys(MARKUP, SENTENCES)
 WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]
 
 
@@ -128,8 +128,7 @@ def _require_consistent(options: Translate) -> None:
 
 def _warn_of_format(name: str, form: str) -> None:
     """Warn if the name of the input belongs to another format, before or after compression."""
-    ending = next((ending for ending in COMPRESSED if name.endswith(ending)), "")
-    suffix = Path(name.removesuffix(ending)).suffix.lower()
+    suffix = format_ending(name)
     if FORMATS.get(suffix, form) != form:
         print_message(f"warning: {name}: read with format={form}; its name needs format={FORMATS[suffix]}")
     elif form == "text" and suffix in UNKNOWN_FORMATS:

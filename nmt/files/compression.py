@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 GZIP_MAGIC, XZ_MAGIC, BZIP2_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"
@@ -41,7 +42,16 @@ DOCUMENTS = {
 MARKED_UP = (".tmx", ".xliff", ".xlf", ".sdlxliff", ".sgm", ".sgml")  # the last ones: test sets of WMT
 # Endings, in lower case, of files that hold no plain text, so a file of this name would not open.
 UNWRITABLE = (".zst", ".lz4", ".z", ".7z", ".rar", ".zip", ".tar", ".tgz", ".pdf", ".rtf", *sum(DOCUMENTS, ()))
+# Endings of formats whose lines are not plain sentences.
+PAGES = (".html", ".htm", ".md", ".tex", ".rst", ".ipynb")
+MARKUP = (*PAGES, ".po", ".srt", ".vtt", ".xml", ".json", ".jsonl", ".yaml", ".yml")
 TAR_MAGIC = 257  # where a tar archive says "ustar"
+
+
+def format_ending(name: str) -> str:
+    """Return the ending of a file's name that says its format: in lower case, without that of a compression."""
+    ending = next((ending for ending in COMPRESSED if name.endswith(ending)), "")
+    return Path(name.removesuffix(ending)).suffix.lower()
 
 
 def opener(path: str) -> Callable[..., Any]:

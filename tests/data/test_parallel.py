@@ -10,8 +10,9 @@ import pytest
 
 from nmt.commands.prepare import prepare
 from nmt.data.pair import Pair
-from nmt.data.parallel import FilePairs
+from nmt.data.parallel import FilePairs, ParallelFiles
 from nmt.errors import UserError
+from nmt.files.atomic import write_lines
 
 SIZES = {"a": 400, "b": 90, "c": 1000}
 
@@ -86,3 +87,18 @@ def test_wrong_mixtures_are_named(folder: Path, words: list[str], message: str) 
         prepare(["data.train.src=[a.en,b.en]", *others, *words, "output=out"])
     assert message in str(caught.value)
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [("a.XML", "give a file with its sentences only"), ("a.json.gz", "give a"), ("a.jsonl", "use data=")],
+)
+def test_a_format_that_is_read_as_text_is_named(
+    name: str, fix: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (name, "a.de"):
+        write_lines(folder / file, ["a"])
+    ParallelFiles(train={"src": name, "tgt": "a.de"}, folder=str(folder))()
+    printed = "".join(capsys.readouterr())
+    assert printed.startswith(f"warning: data.train.src={name}: read as plain text, with its markup; {fix}")
+    assert printed.count("warning") == 1
