@@ -26,6 +26,7 @@ from nmt.errors import UserError  # noqa: E402
 from nmt.inference.translation import NO_TRANSLATION, Translation  # noqa: E402
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions  # noqa: E402
 from nmt.server.app import Languages, Server  # noqa: E402
+from nmt.server.memories import Memories  # noqa: E402
 from nmt.server.models import ServedModel  # noqa: E402
 from nmt.server.reading import Limits  # noqa: E402
 
@@ -144,8 +145,8 @@ def serving(
         for name, translator in translators.items()
     }
     server = Server(
-        Languages(dict.fromkeys(pairs, models), SearchOptions(), sentences),
-        **{"limits": LIMITS, "log": False, **settings},
+        languages=Languages(dict.fromkeys(pairs, models), SearchOptions(), sentences),
+        **{"limits": LIMITS, "log": False, "memories": Memories(limit=0, max_bytes=0, minutes=0), **settings},
     )
     listener = listen("127.0.0.1", 0)
     running = uvicorn.Server(uvicorn.Config(server.app(), log_level="error", ws="none", timeout_graceful_shutdown=5))

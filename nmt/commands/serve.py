@@ -108,7 +108,7 @@ def uvicorn_config(options: Serve, folders: Folders, keys: Sequence[str]) -> uvi
         for pair, of_pair in folders.items()
     }
     server = Server(
-        Languages(models, options.search, options.sentences),
+        languages=Languages(models, options.search, options.sentences),
         limits=Limits(
             max_characters=options.max_characters,
             max_texts=options.max_texts,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from nmt.search.beam import beam_search
 from nmt.search.constraints import ConstrainedEngine, Prefix
-from nmt.search.engine import Engine, Integers, Source, State
+from nmt.search.engine import Engine, Floats, Integers, Source, State
 from nmt.search.greedy import greedy_search
 from nmt.search.history import Endings, History, Hypothesis
 from nmt.search.options import SearchOptions
@@ -56,42 +57,31 @@ def search_encoded(
     """Search like ``search``, from encoded sources of ``lengths`` (B,). Only sampling uses ``seeds`` (B,)."""
     prefixes = prefixes or [()] * len(lengths)
     limits = options.limits(lengths) + np.array([len(prefix) for prefix in prefixes])  # every prefix is completed
+    searched: Any = engine
     if options.no_repeat is not None or any(prefixes):
-        constrained = ConstrainedEngine(engine, no_repeat=options.no_repeat, prefixes=prefixes)
-        return _search(constrained, source, lengths, limits, seeds, options, required)
-    return _search(engine, source, lengths, limits, seeds, options, required)
-
-
-def _search(
-    engine: Engine[Source, State],
-    source: Source,
-    lengths: Integers,
-    limits: Integers,
-    seeds: Sequence[int],
-    options: SearchOptions,
-    required: Sequence[RequiredTexts] | None,
-) -> list[list[Hypothesis]]:
+        searched = ConstrainedEngine(engine, no_repeat=options.no_repeat, prefixes=prefixes)
     history = History(keep_weights=options.keep_weights or options.coverage_penalty > 0)
-    scorer = Scorer(options, history, lambda row, reads: engine.align(source, row, reads)[:, : lengths[row]])
-    if required is not None:
-        endings = beam_search(engine, source, limits, options, history, scorer, required)
+
+    def align(row: int, reads: Floats) -> Floats:
+        return engine.align(source, row, reads)[:, : lengths[row]]  # without the padding of the batch
+
+    scorer = Scorer(options, history, align)
+    if required is not None or options.method == "beam":
+        endings = beam_search(searched, source, limits, options, history, scorer, required)
     elif options.method == "greedy":
-        endings = greedy_search(engine, source, limits, options, history)
-    elif options.method == "beam":
-        endings = beam_search(engine, source, limits, options, history, scorer)
+        endings = greedy_search(searched, source, limits, options, history)
     else:
-        endings = sampling_search(engine, source, seeds, limits, options, history)
-    hypotheses_of = _collect_hypotheses(history, endings, scorer, len(lengths), options)
-    results = [
-        # An unfinished hypothesis below the limit had no candidate with a finite log-probability.
-        [hypothesis for hypothesis in hypotheses if hypothesis.finished or len(hypothesis.tokens) == limit]
-        for limit, hypotheses in zip(limits, hypotheses_of, strict=True)
-    ]
-    if not options.keep_weights:
-        return [[hypothesis._replace(weights=None) for hypothesis in hypotheses] for hypotheses in results]
+        endings = sampling_search(searched, source, seeds, limits, options, history)
+
+    def finish(row: int, hypothesis: Hypothesis) -> Hypothesis:
+        if not options.keep_weights or hypothesis.weights is None:
+            return hypothesis._replace(weights=None)
+        return hypothesis._replace(alignment=align(row, hypothesis.weights))
+
     return [
-        [_add_alignment(engine, source, row, hypothesis, int(lengths[row])) for hypothesis in hypotheses]
-        for row, hypotheses in enumerate(results)
+        # An unfinished hypothesis below the limit had no candidate with a finite log-probability.
+        [finish(row, ending) for ending in hypotheses if ending.finished or len(ending.tokens) == limits[row]]
+        for row, hypotheses in enumerate(_collect_hypotheses(history, endings, scorer, len(limits), options))
     ]
 
 
@@ -126,38 +116,27 @@ def batches_by_length(lengths: list[int], *, max_tokens: int, max_rows: int | No
 def _collect_hypotheses(
     history: History, endings: Endings, scorer: Scorer, sentences: int, options: SearchOptions
 ) -> list[list[Hypothesis]]:
-    """Return the endings as hypotheses, one list per sentence, best first; with groups, in the order of endings."""
+    """Return the endings as hypotheses, one list per sentence, best first.
+
+    With groups, they are in the order of endings: the first ``n_best`` with different tokens.
+    """
+    grouped = options.groups > 1
     scores = scorer.score_endings(endings)
     traced = history.trace(endings)
     results: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-    for at in np.argsort(-scores, kind="stable") if options.groups == 1 else range(len(scores)):
-        results[endings.sentence[at]].append(
+    for at in range(len(scores)) if grouped else np.argsort(-scores, kind="stable"):
+        chosen = results[endings.sentence[at]]
+        tokens, log_probs, weights = traced[at]
+        if grouped and (len(chosen) == options.n_best or any(other.tokens == tokens for other in chosen)):
+            continue
+        chosen.append(
             Hypothesis(
-                tokens=traced[at].tokens,
+                tokens=tokens,
                 log_prob=float(endings.log_prob[at]),
                 score=float(scores[at]),
                 finished=bool(endings.finished[at]),
-                token_log_probs=traced[at].log_probs,
-                weights=traced[at].weights,
+                token_log_probs=log_probs,
+                weights=weights,
             )
         )
-    if options.groups == 1:
-        return results
-    return [_without_repeats(hypotheses)[: options.n_best] for hypotheses in results]
-
-
-def _without_repeats(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-    """Return the hypotheses without those whose tokens an earlier one has, which another group has found."""
-    first: dict[tuple[int, ...], Hypothesis] = {}
-    for hypothesis in hypotheses:
-        first.setdefault(tuple(hypothesis.tokens), hypothesis)
-    return [*first.values()]
-
-
-def _add_alignment(
-    engine: Engine[Source, State], source: Source, row: int, hypothesis: Hypothesis, source_length: int
-) -> Hypothesis:
-    """Return the hypothesis with its alignment (T+1, S), without the padding of the batch."""
-    if hypothesis.weights is None:
-        return hypothesis
-    return hypothesis._replace(alignment=engine.align(source, row, hypothesis.weights)[:, :source_length])
+    return results

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -86,6 +86,7 @@ class Languages(NamedTuple):
         return models[name]
 
 
+@dataclass(eq=False, kw_only=True)
 class Server:
     """Answers requests with the models of ``languages``.
 
@@ -93,65 +94,52 @@ class Server:
     requests of an address within a minute; None: unlimited. A request ends after ``timeout_s``.
     """
 
-    def __init__(
-        self,
-        languages: Languages,
-        *,
-        limits: Limits,
-        keys: Sequence[str] = (),
-        origins: Sequence[str] = (),
-        per_minute: int | None = None,
-        timeout_s: float = 60.0,
-        log: bool = True,
-        memories: Memories | None = None,
-    ) -> None:
-        self.languages = languages
-        self.memories = Memories(limit=0, max_bytes=0, minutes=0) if memories is None else memories
-        self.limits = limits
-        self.keys = [key.encode() for key in keys]
-        self.origins = list(origins)
-        self.per_minute = per_minute
-        self.timeout_s = timeout_s
-        self.log = log
-        self.times: dict[str, deque[float]] = {}  # of the requests of each client within the last minute
-        self.metrics = CollectorRegistry()
-        self.requests = Counter("nmt_requests", "Answered requests.", ["path", "status"], registry=self.metrics)
-        self.seconds = Histogram(
-            "nmt_request_seconds", "Seconds from request to answer.", ["path"], registry=self.metrics
-        )
-        waiting = Gauge("nmt_waiting_lines", "Lines that wait for translation.", registry=self.metrics)
-        waiting.set_function(lambda: sum(model.waiting for model in languages.all_models))
-        translated = Gauge("nmt_translated_lines", "Lines translated since the start.", registry=self.metrics)
-        translated.set_function(lambda: sum(model.translated for model in languages.all_models))
+    languages: Languages
+    limits: Limits
+    memories: Memories
+    keys: Sequence[str] = ()
+    origins: Sequence[str] = ()
+    per_minute: int | None = None
+    timeout_s: float = 60.0
+    log: bool = True
+    times: dict[str, deque[float]] = field(default_factory=dict, init=False)
+    """The times of the requests of each client within the last minute."""
+    metrics: CollectorRegistry = field(default_factory=CollectorRegistry, init=False)
+
+    def __post_init__(self) -> None:
+        metrics: dict[str, Any] = {"registry": self.metrics}
+        self.requests = Counter("nmt_requests", "Answered requests.", ["path", "status"], **metrics)
+        self.seconds = Histogram("nmt_request_seconds", "Seconds from request to answer.", ["path"], **metrics)
+        models = self.languages.all_models
+        waiting = Gauge("nmt_waiting_lines", "Lines that wait for translation.", **metrics)
+        waiting.set_function(lambda: sum(model.waiting for model in models))
+        translated = Gauge("nmt_translated_lines", "Lines translated since the start.", **metrics)
+        translated.set_function(lambda: sum(model.translated for model in models))
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
-        posts = {
-            "/translate": self.translate,
-            "/detect": self.detect,
-            "/v1/translate": self.translate_in_detail,
-            "/v1/score": self.score,
-            "/v1/align": self.align,
-            "/v1/memories": self.store_memory,
-        }
-        gets = {
-            "/": self.page,
-            "/v1/models": self.list_models,
-            "/languages": self.list_languages,
-            "/health": self.health,
-            "/frontend/settings": self.frontend_settings,
-            "/openapi.json": self.openapi,
-            "/metrics": self.show_metrics,
-        }
-        routes = [
-            Route(path, self.answering(handler, limited=True), methods=["POST"]) for path, handler in posts.items()
+        handlers: list[tuple[str, str, Handler]] = [
+            ("POST", "/translate", self.translate),
+            ("POST", "/detect", self.detect),
+            ("POST", "/v1/translate", self.translate_in_detail),
+            ("POST", "/v1/score", self.score),
+            ("POST", "/v1/align", self.align),
+            ("POST", "/v1/memories", self.store_memory),
+            ("DELETE", "/v1/memories/{memory}", self.drop_memory),
+            ("GET", "/", self.page),
+            ("GET", "/v1/models", self.list_models),
+            ("GET", "/languages", self.list_languages),
+            ("GET", "/health", self.health),
+            ("GET", "/frontend/settings", self.frontend_settings),
+            ("GET", "/openapi.json", self.openapi),
+            ("GET", "/metrics", self.show_metrics),
         ]
-        routes += [Route(path, self.answering(handler), methods=["GET"]) for path, handler in gets.items()]
-        drop = self.answering(self.drop_memory, limited=True)
-        routes.append(Route("/v1/memories/{memory}", drop, methods=["DELETE"]))
-        cors = Middleware(CORSMiddleware, allow_origins=self.origins, allow_headers=["*"])
+        cors = Middleware(CORSMiddleware, allow_origins=[*self.origins], allow_headers=["*"])
         return Starlette(
-            routes=routes,
+            routes=[
+                Route(path, self.answering(handler, limited=method != "GET"), methods=[method])
+                for method, path, handler in handlers
+            ],
             middleware=[cors] if self.origins else [],
             lifespan=self.reload_on_signal,
             exception_handlers={404: _not_found, 405: _wrong_method},
@@ -171,7 +159,7 @@ class Server:
         reloaded = [model.reload() for model in self.languages.all_models]
         print_message(f"models: {sum(reloaded)} of {len(reloaded)} loaded again")
 
-    def answering(self, handler: Handler, *, limited: bool = False) -> Handler:
+    def answering(self, handler: Handler, *, limited: bool) -> Handler:
         """Return a handler that turns exceptions into error answers, and records each request."""
 
         async def answer(request: Request) -> Response:
@@ -230,7 +218,7 @@ class Server:
         if self.keys:
             bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
             key = str(fields.get("api_key") or bearer).encode()
-            if not any([hmac.compare_digest(key, known) for known in self.keys]):
+            if not any([hmac.compare_digest(key, known.encode()) for known in self.keys]):
                 raise Refused(403, "api_key: missing or unknown; send a key of this server")
         known = OWN_FIELDS.get(request.url.path, fields)
         for name in fields.keys() - known:
@@ -255,17 +243,6 @@ class Server:
         finally:
             future.cancel()
 
-    def languages_of(self, fields: Mapping[str, Any], texts: Sequence[str]) -> tuple[str, str, dict[str, Any] | None]:
-        """Return source, target, and the identified source language if the request asks for it."""
-        source = text_of(fields, "source", "auto" if len(self.languages.sources) > 1 else self.languages.sources[0])
-        detected = None
-        if source == "auto":
-            detected = self.identified(" ".join(texts))[0]
-            source = detected["language"]
-        targets = self.languages.targets(source)
-        target = text_of(fields, "target", targets[0] if len(targets) == 1 else None)
-        return source, target, detected
-
     def identified(self, text: str) -> list[dict[str, Any]]:
         """Return the source languages of the models as LibreTranslate lists them, the likeliest first."""
         sources = self.languages.sources
@@ -284,7 +261,13 @@ class Server:
         self, fields: Mapping[str, Any], lines: Sequence[str]
     ) -> tuple[ServedModel, str, dict[str, Any] | None]:
         """Return the model for the lines, their language, and the identified one if the request asks for it."""
-        source, target, detected = self.languages_of(fields, lines)
+        source = text_of(fields, "source", "auto" if len(self.languages.sources) > 1 else self.languages.sources[0])
+        detected = None
+        if source == "auto":
+            detected = self.identified(" ".join(lines))[0]
+            source = detected["language"]
+        targets = self.languages.targets(source)
+        target = text_of(fields, "target", targets[0] if len(targets) == 1 else None)
         name = text_of(fields, "model") if "model" in fields else None
         model = self.languages.model(source, target, name)
         if len(lines) > model.max_waiting:
