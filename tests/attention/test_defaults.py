@@ -92,6 +92,11 @@ def test_constructors_work_on_the_meta_device(stem: str) -> None:
             {"inner": LuongAttention, "heads": 8},
             r"heads=8: must divide encoder\.hidden_size=4 and decoder\.hidden_size=3; ",
         ),
+        (
+            MultiHeadAttention,
+            {"inner": CovarianceAttention, "heads": 1, "separate_values": True},
+            r"separate_values=true: attention\.inner=CovarianceAttention compares no",
+        ),
         (MultiHeadAttention, {"inner": NoAttention, "heads": 1}, r"attention\.inner=NoAttention: .*attention=none"),
         (
             MultiHeadAttention,

@@ -40,28 +40,6 @@ def test_both_directions_read_the_mean_of_two_sources(kind: type[DecayingAttenti
     assert sum(weight.numel() for weight in both.parameters()) == sum(map(torch.numel, forward.parameters()))
 
 
-def test_both_ends_are_seen_alike() -> None:
-    """The weights of a source of equal states are symmetric; forwards, the last state has the largest."""
-    states, query = torch.ones(1, 9, 5, dtype=torch.float64), torch.ones(1, 1, 4, dtype=torch.float64)
-    mask = torch.ones(1, 9, dtype=torch.bool)
-    alignments = {}
-    for directions in ("forward", "both"):
-        attention = build(GatedDeltaAttention, directions)
-        memory = attention.write(states, mask, trace=True)
-        alignments[directions] = attention.align(attention.read(query, memory)[1], memory)[0, 0].abs()
-    assert alignments["forward"].diff().min() > 0
-    torch.testing.assert_close(alignments["both"], alignments["both"].flip(0))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_both_directions_cannot_stream(kind: type[DecayingAttention]) -> None:
-    attention = build(kind, "both")
-    states, mask = torch.ones(1, 2, 5, dtype=torch.float64), torch.ones(1, 2, dtype=torch.bool)
-    assert not attention.streaming and build(kind, "forward").streaming
-    with pytest.raises(ValueError, match=f"^{kind.__name__}: needs the whole source at once; .*directions=forward"):
-        attention.append(attention.write(states, mask), states, mask)
-
-
 def test_recall_by_value_without_recall_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^attention\.recall_by=value: needs attention\.recall=true"):
         GeneralCovarianceAttention(state_size=5, query_size=4, recall_by="value")

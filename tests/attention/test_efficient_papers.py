@@ -1,4 +1,4 @@
-"""The efficient attentions against NumPy loops written from their papers, and examples calculated by hand."""
+"""The efficient attentions against NumPy loops written from their papers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from naive import LENGTHS, QUERY, STATE, Array, compare, mix, sigmoid, softmax, 
 from torch import Tensor
 
 from nmt.attention import (
-    CovarianceAttention,
     DeltaAttention,
     GatedDeltaAttention,
     GeneralCovarianceAttention,
@@ -23,12 +22,11 @@ from nmt.attention import (
     LuongAttention,
     MesaAttention,
     MultiHeadAttention,
-    NoAttention,
     SparseAttention,
 )
 from nmt.attention.decaying import DecayingAttention
 from nmt.attention.kernel import FeatureMap
-from nmt.attention.scan import _run, scan
+from nmt.attention.scan import scan
 
 KEY = 5
 
@@ -154,22 +152,6 @@ def test_efficient_attention_of_shen_2018_with_scaling(feature_map: Any) -> None
     compare(attention, naive)
 
 
-def test_identity_kernel_with_identity_w_k_is_covariance_attention() -> None:
-    kernel = KernelAttention(state_size=STATE, query_size=QUERY, feature_map="identity", key_size=STATE)
-    covariance = CovarianceAttention(state_size=STATE, query_size=QUERY, mean=False)
-    assert covariance.project is not None
-    with torch.no_grad():
-        kernel.W_k.weight.copy_(torch.eye(STATE))
-        covariance.project.weight.copy_(kernel.W_q.weight)
-    states, query = torch.randn(2, 6, STATE), torch.randn(2, 3, QUERY)
-    mask = torch.arange(6) < torch.tensor([6, 2])[:, None]
-    for left, right in zip(kernel.write(states, mask, True), covariance.write(states, mask, True), strict=True):
-        torch.testing.assert_close(left, right)
-    torch.testing.assert_close(
-        kernel.read(query, kernel.write(states, mask)), covariance.read(query, covariance.write(states, mask))
-    )
-
-
 def test_softmax_over_time_in_parts_is_stable_for_large_scores() -> None:
     attention = KernelAttention(state_size=1, query_size=1, feature_map="softmax", key_size=1)
     with torch.no_grad():
@@ -206,19 +188,6 @@ def test_general_covariance_of_brebisson_2016(recall: str | None, mean: bool) ->
     compare(attention, naive)
 
 
-def test_general_covariance_without_forgetting_is_gated_covariance() -> None:
-    general = GeneralCovarianceAttention(state_size=STATE, query_size=STATE).double()
-    gated = CovarianceAttention(state_size=STATE, query_size=STATE, gated=True).double()
-    assert gated.gate is not None
-    with torch.no_grad():
-        general.gates.weight[:2] = 0
-        general.gates.bias[:2] = 100  # α = β = 1
-        gated.gate.weight.copy_(general.gates.weight[2:])
-        gated.gate.bias.copy_(general.gates.bias[2:])
-    states, mask = torch.randn(1, 9, STATE, dtype=torch.float64), torch.ones(1, 9, dtype=torch.bool)
-    torch.testing.assert_close(general.write(states, mask).slots, gated.write(states, mask).slots)
-
-
 def test_delta_rule_of_schlag_2021() -> None:
     attention = DeltaAttention(state_size=STATE, query_size=QUERY, key_size=KEY)
     weight = weights_of(attention)
@@ -236,19 +205,6 @@ def test_delta_rule_of_schlag_2021() -> None:
         return memory.T @ projected, np.array([projected @ weights for weights in written])
 
     compare(attention, naive)
-
-
-def test_delta_rule_replaces_the_value_of_a_key() -> None:
-    attention = DeltaAttention(state_size=2, query_size=2, key_size=1).double()
-    with torch.no_grad():
-        attention.W_k.weight.copy_(torch.tensor([[1.0, 0.0]]))  # one key for all states with h[0] > 0
-        attention.beta.weight.zero_()
-        attention.beta.bias.fill_(100.0)  # β = 1
-    states = torch.tensor([[[1.0, 5.0], [2.0, -7.0], [3.0, 4.0]]], dtype=torch.float64)
-    memory = attention.write(states, torch.ones(1, 3, dtype=torch.bool), trace=True)
-    torch.testing.assert_close(memory.slots, states[:, 2:])  # only the last value remains
-    assert memory.trace is not None
-    torch.testing.assert_close(memory.trace, torch.tensor([[[0.0, 0.0, 1.0]]], dtype=torch.float64))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -351,17 +307,6 @@ def test_local_attention_reads_only_its_window() -> None:
         torch.testing.assert_close(attention.read(query, changed)[0], context)
 
 
-def test_local_attention_with_a_very_wide_window_is_luong_attention() -> None:
-    local = LocalAttention(state_size=STATE, query_size=QUERY, window=1000)
-    luong = LuongAttention(state_size=STATE, query_size=QUERY)
-    luong.W_a_state.weight.data.copy_(local.W_a_state.weight.data)
-    states, mask, query = torch.randn(2, 9, STATE), torch.ones(2, 9, dtype=torch.bool), torch.randn(2, 3, QUERY)
-    with torch.no_grad():
-        local_result = local.read(query, local.write(states, mask))
-        luong_result = luong.read(query, luong.write(states, mask))
-    torch.testing.assert_close(local_result, luong_result, rtol=1e-3, atol=1e-3)
-
-
 def test_heads_of_vaswani_2017() -> None:
     heads, state, query = 2, 2 * STATE, 2 * QUERY
     attention = MultiHeadAttention(state_size=state, query_size=query, heads=heads, inner=LuongAttention).double()
@@ -400,17 +345,6 @@ def test_separate_values_equal_the_multi_head_attention_of_torch() -> None:
     torch.testing.assert_close(attention.align(weights, memory), expected_alignment)
 
 
-def test_impossible_heads_are_rejected() -> None:
-    with pytest.raises(ValueError, match=r"separate_values=true: attention\.inner=CovarianceAttention compares no"):
-        MultiHeadAttention(state_size=4, query_size=4, heads=2, inner=CovarianceAttention, separate_values=True)
-    with pytest.raises(ValueError, match=r"attention\.heads=3: must divide encoder\.hidden_size=4"):
-        MultiHeadAttention(state_size=4, query_size=6, heads=3, inner=LuongAttention)
-    with pytest.raises(ValueError, match=r"attention\.heads=3: must divide decoder\.hidden_size=4"):
-        MultiHeadAttention(state_size=6, query_size=4, heads=3, inner=LuongAttention)
-    with pytest.raises(ValueError, match=r"attention\.inner=NoAttention: has no contexts"):
-        MultiHeadAttention(state_size=4, query_size=4, heads=2, inner=NoAttention)
-
-
 # The recurrence that keeps √S checkpoints in training.
 
 
@@ -419,22 +353,6 @@ def forget(carry: Tensor, inputs: tuple[Tensor, ...], parameters: tuple[Tensor, 
     alpha, f = inputs
     output = (carry @ f[..., None])[..., 0] @ parameters[0]
     return alpha[:, None, None] * carry + f[..., None] * f[:, None], (output,)
-
-
-@pytest.mark.parametrize("length", [1, 2, 10, 1000])
-def test_checkpointed_recurrence_has_the_gradients_of_autograd(length: int) -> None:
-    torch.manual_seed(1)
-    alpha = torch.empty(2, length, dtype=torch.float64).uniform_(0.3, 1).requires_grad_()
-    f = torch.randn(2, length, 3, dtype=torch.float64, requires_grad=True)
-    start = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
-    results = []
-    for run in (scan, _run):
-        last, (outputs,) = run(forget, start, (alpha, f), (weight,))
-        loss = (last * torch.arange(9.0).reshape(3, 3)).sum() + (outputs.sin()).sum()
-        results.append([last, outputs, *torch.autograd.grad(loss, (alpha, f, start, weight))])
-    for left, right in zip(*results, strict=True):
-        torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
 
 
 def test_recurrence_keeps_sqrt_s_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:

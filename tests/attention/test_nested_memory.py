@@ -55,15 +55,6 @@ def test_first_slots_equal_an_attention_with_cut_weights(slots: int, write: Any,
         torch.testing.assert_close(left, right)
 
 
-def test_first_slots_of_sigmoid_scores_are_those_of_the_full_memory() -> None:
-    """A sigmoid looks at one slot only. A softmax over fewer slots gives each of them more."""
-    for score, same in (("sigmoid", True), ("softmax", False)):
-        attention = nested(write_score=score).eval()
-        full = use(attention)[0]
-        attention.use_slots(3)
-        assert torch.allclose(use(attention)[0], full[:, :3]) == same
-
-
 def test_position_encodings_are_those_of_the_paper_in_another_order() -> None:
     mask = torch.ones(1, 6, dtype=torch.bool)
     for slots in (1, 2, 8, 16):

@@ -1,9 +1,8 @@
-"""The classic attentions against NumPy loops written from their papers, and examples calculated by hand."""
+"""The classic attentions against NumPy loops written from their papers."""
 
 from __future__ import annotations
 
 import itertools
-from math import log, tanh
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from naive import QUERY, STATE, Array, compare, mix, sigmoid, softmax, weights_o
 from torch import nn
 
 from nmt.attention import BahdanauAttention, CovarianceAttention, LuongAttention, MemoryAttention, NoAttention
-from nmt.attention.base import Attention, Memory
 from nmt.kernels import additive
 from nmt.kernels.additive import additive_scores
 
@@ -143,70 +141,6 @@ def test_no_attention_has_empty_contexts_and_no_alignment() -> None:
     compare(NoAttention(state_size=STATE, query_size=QUERY), lambda h, q: (np.zeros(0), np.zeros(len(h))))
 
 
-# Examples calculated by hand.
-
-
-def fill(attention: Attention, **values: Any) -> Attention:
-    """Set these parameters and zero the others, in place; return the attention."""
-    for name, parameter in attention.named_parameters():
-        parameter.data = torch.zeros_like(parameter.data)
-        if (value := values.get(name.split(".")[0])) is not None:
-            parameter.data = torch.tensor(value).reshape(parameter.shape)
-    return attention
-
-
-def write(attention: Attention, states: list[list[float]]) -> Memory:
-    return attention.write(torch.tensor([states]), torch.ones(1, len(states), dtype=torch.bool), trace=True)
-
-
-def read_one(attention: Attention, states: list[list[float]], query: list[float]) -> tuple[list[float], list[float]]:
-    """Return context and alignment of one query to one source."""
-    memory = write(attention, states)
-    context, weights = attention.read(torch.tensor([[query]]), memory)
-    return context[0, 0].tolist(), attention.align(weights, memory)[0, 0].tolist()
-
-
-def test_score_difference_of_log_3_gives_weights_of_3_to_1() -> None:
-    additive = fill(BahdanauAttention(state_size=1, query_size=1, attention_size=1), U=1.0, v=log(3) / tanh(1))
-    dot = LuongAttention(state_size=1, query_size=1, score="dot")
-    general = fill(LuongAttention(state_size=1, query_size=1, score="general"), W_a_state=2.0)
-    concat = fill(LuongAttention(state_size=1, query_size=1, score="concat"), W_a_state=1.0, v_a=log(3) / tanh(1))
-    for attention, query in [(additive, 0.0), (dot, log(3)), (general, log(3) / 2), (concat, 0.0)]:
-        context, alignment = read_one(attention, [[1.0], [0.0]], [query])
-        assert context == pytest.approx([0.75])
-        assert alignment == pytest.approx([0.75, 0.25])
-
-
-def test_memory_with_zero_weights_writes_states_equally_into_all_slots() -> None:
-    states, query = [[2.0, 0.0], [4.0, 8.0]], [1.0]
-    halves = fill(MemoryAttention(state_size=2, query_size=1, slots=4, write_score="sigmoid", read_score="softmax"))
-    assert write(halves, states).slots[0].tolist() == [[3.0, 4.0]] * 4  # ½ h_1 + ½ h_2
-    assert read_one(halves, states, query) == ([3.0, 4.0], [0.5, 0.5])
-    quarters = fill(MemoryAttention(state_size=2, query_size=1, slots=4, write_score="softmax", read_score="softmax"))
-    assert write(quarters, states).slots[0].tolist() == [[1.5, 2.0]] * 4  # a softmax over the slots, not over time
-    assert read_one(quarters, states, query) == ([1.5, 2.0], [0.25, 0.25])
-
-
-@pytest.mark.parametrize(
-    ("renormalise", "length", "expected"),
-    [
-        # K = 2, 𝒮 = 4: L_1s = ½ for every s, L_2s = s/4.
-        (None, 4, [[0.5, 0.25], [0.5, 0.5], [0.5, 0.75], [0.5, 1.0]]),
-        ("sum", 4, [[0.25, 0.1], [0.25, 0.2], [0.25, 0.3], [0.25, 0.4]]),
-        ("mean", 4, [[1.0, 0.4], [1.0, 0.8], [1.0, 1.2], [1.0, 1.6]]),
-        (None, 1, [[0.5, 0.25]]),
-        ("sum", 1, [[1.0, 1.0]]),
-        ("mean", 1, [[1.0, 1.0]]),
-        (None, 6, [[0.5, 0.25], [0.5, 0.5], [0.5, 0.75], [0.5, 1.0], [0.5, 1.0], [0.5, 1.0]]),
-    ],
-)
-def test_position_encodings_of_two_slots(renormalise: Any, length: int, expected: list[list[float]]) -> None:
-    attention = MemoryAttention(state_size=1, query_size=1, slots=2, max_length=4, renormalise=renormalise)
-    mask = torch.arange(8)[None] < length  # the rest is padding, which the sums must ignore
-    encoding = attention.positions(mask, torch.zeros(1, dtype=torch.int64), torch.float64)
-    np.testing.assert_allclose(encoding[0, :length], expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("renormalise", ["sum", "mean", None])
 def test_position_encodings_are_exact_in_half_precision(renormalise: Any) -> None:
     attention = MemoryAttention(state_size=1, query_size=1, max_length=1000, renormalise=renormalise)
@@ -214,18 +148,3 @@ def test_position_encodings_are_exact_in_half_precision(renormalise: Any) -> Non
     start = torch.zeros(1, dtype=torch.int64)
     half, full = (attention.positions(mask, start, dtype) for dtype in (torch.bfloat16, torch.float64))
     np.testing.assert_allclose(half.double(), full, rtol=2**-8)
-
-
-def test_covariance_of_two_states() -> None:
-    # C = [[1, 2], [2, 4]] + [[9, −3], [−3, 1]] = [[10, −1], [−1, 5]], and C (1, 1) = (9, 4).
-    states, query = [[1.0, 2.0], [3.0, -1.0]], [1.0, 1.0]
-    plain = CovarianceAttention(state_size=2, query_size=2, mean=False)
-    assert write(plain, states).slots[0].tolist() == [[10.0, -1.0], [-1.0, 5.0]]
-    assert read_one(plain, states, query) == ([9.0, 4.0], [3.0, 2.0])
-    half_open = fill(CovarianceAttention(state_size=2, query_size=2, gated=True, mean=False))  # f = h / 2
-    assert read_one(half_open, states, query) == ([2.25, 1.0], [1.5, 1.0])
-
-
-def test_dot_scores_of_unequal_sizes_are_rejected() -> None:
-    with pytest.raises(ValueError, match=r"attention\.score=dot.*size 4.*size 3.*score=general"):
-        LuongAttention(state_size=4, query_size=3, score="dot")
