@@ -208,27 +208,6 @@ def test_without_options_lines_are_read_as_they_are(line: str) -> None:
     assert (protected.text, protected.required) == (line, [])
 
 
-def test_a_thousand_placeholders_are_kept() -> None:
-    rng = random.Random(1)
-    letters = "abcdefghijklmnopqrstuvwxyz"
-
-    def name() -> str:
-        return "".join(rng.choices(letters, k=rng.randint(1, 9)))
-
-    makers = [
-        lambda: f"{{{name()}}}",
-        lambda: f"%({name()})s",
-        lambda: f"https://{name()}.org/{name()}?{name()}={rng.randint(0, 99)}",
-        lambda: f"{name()}.{name()}@{name()}.com",
-        lambda: f"`{name()} {name()}()`",
-        lambda: f"{rng.randint(0, 9999)}.{rng.randint(0, 99)}",
-    ]
-    placeholders = [rng.choice(makers)() for _ in range(1000)]
-    lines = [" ".join([*rng.choices(["dogs", "ein", "c,"], k=rng.randint(0, 4)), word, "x"]) for word in placeholders]
-    texts = random_translator().texts(lines, SEARCHES["greedy"])
-    assert all(placeholder in text for placeholder, text in zip(placeholders, texts, strict=True))
-
-
 def aligned(source: str, target: str, links: str) -> Translation:
     """Return a translation with one token per word, and these links as weights."""
     weights = np.zeros((len(target.split()) + 1, len(source.split()) + 1))

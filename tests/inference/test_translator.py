@@ -82,20 +82,6 @@ def test_forced_links_hold_the_alignments_of_one_batch_only(monkeypatch: pytest.
     assert forced_links(translator, LINES, LINES[::-1]) == expected
 
 
-@pytest.mark.parametrize("name", sorted(set(ATTENTIONS) - {"none"}))
-def test_coverage_penalty_follows_from_the_alignment(name: str) -> None:
-    translator = Translator(trained(name))
-    options = SearchOptions(beam_size=4, n_best=4, length_penalty=0.7, coverage_penalty=0.4, max_length=9)
-    for best in translator.translate(LINES, options):
-        for translation in best.n_best:
-            assert translation.alignment is not None
-            shares = np.abs(translation.alignment) / np.abs(translation.alignment).sum(1, keepdims=True)
-            coverage = 0.4 * np.log(shares.sum(0).clip(1e-9, 1)).sum()
-            normalised = translation.log_prob / ((5 + len(translation.tokens)) / 6) ** 0.7
-            assert translation.score == pytest.approx(normalised + coverage, rel=1e-4)
-    assert translator.texts(LINES, options) == [best.text for best in translator.translate(LINES, options)]
-
-
 def test_coverage_needs_an_attention() -> None:
     with pytest.raises(UserError, match="needs alignments, but this model has no attention"):
         Translator(trained("none")).texts(LINES, SearchOptions(coverage_penalty=0.1))

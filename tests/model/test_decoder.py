@@ -139,17 +139,6 @@ def test_parts_of_sources_have_the_states_of_one_call(size: int, unit: str) -> N
     torch.testing.assert_close(state, end)
 
 
-def test_padded_encoder_equals_packed_encoder() -> None:
-    model = build(recurrent(bidirectional=False))
-    ids, mask = sources()
-    embedded = model.embedding(ids)
-    padded, end = model.encoder(embedded, mask)
-    packed, packed_end = model.encoder(embedded, mask, resumable=True)
-    torch.testing.assert_close(padded * mask[..., None], packed * mask[..., None])
-    torch.testing.assert_close(end.hidden, packed_end.hidden)
-    assert end.cell is None and packed_end.cell is not None
-
-
 def test_bidirectional_encoder_cannot_continue() -> None:
     model = build(recurrent())
     ids, mask = sources()
