@@ -37,8 +37,6 @@ def test_files_of_mnist_are_read_exactly(folder: Path) -> None:
     ("name", "damage", "message"),
     [
         ("train-images-idx3-ubyte", lambda data: data[:-1], "not 3-dimensional bytes"),
-        ("train-images-idx3-ubyte", lambda data: b"PK" + data[2:], "not 3-dimensional bytes"),
-        ("t10k-images-idx3-ubyte", lambda data: b"", "not 3-dimensional bytes"),
         ("train-labels-idx1-ubyte.gz", lambda data: data[:-9], "cannot be read"),
         ("train-labels-idx1-ubyte.gz", lambda data: gzip.compress(gzip.decompress(data)[:7] + b"\x01\x00"), "1 labels"),
     ],
@@ -47,10 +45,4 @@ def test_damaged_file_is_reported(folder: Path, name: str, damage: object, messa
     file = folder / name
     file.write_bytes(damage(file.read_bytes()))  # type: ignore[operator]
     with pytest.raises(SystemExit, match=message):
-        load(folder)
-
-
-def test_missing_file_is_reported(folder: Path) -> None:
-    (folder / "t10k-labels-idx1-ubyte.gz").unlink()
-    with pytest.raises(SystemExit, match="put the four files of MNIST"):
         load(folder)

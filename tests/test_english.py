@@ -152,23 +152,17 @@ def test_no_filler_names_are_bound() -> None:
     [
         ("x=1: leave it away", "leave it away"),
         ('"remove it; leave "\n    f"engine away"', "leave engine away"),
-        ("# drawn\n# anew", "anew"),
         ("def test_an_engine_that_is_none_is_named():", "is none"),
         ("if name is None:", ""),
         ("'x' is no link", "is no"),
         ("there is no file; it is not a link; it is no better", ""),
         ("Perhaps in\n    bfloat16", "Perhaps"),
-        ("neither one nor the other", ""),
         ("It is fast. Nor is it large.", "Nor"),
-        ("skipped, for it is empty", "for it"),
         ('"""What a run leaves."""', "What"),
         ('"""What does a step cost?"""', ""),
-        ("        # By what they compete", "By what"),
         ("    # the number\n    # of rows\n    # Where it is empty, nothing is written.", ""),
         ('    """Where dropout stands."""', "Where"),
-        ("x = 1  # what it costs", ""),
         ('"""Return a file of\n    its own."""', "of its own"),
-        ("lists and lastly lesters", ""),
     ],
 )
 def test_phrases_are_recognised(text: str, phrase: str) -> None:
@@ -180,8 +174,6 @@ def test_phrases_are_recognised(text: str, phrase: str) -> None:
     ("code", "lines"),
     [
         ("for one in []:\n    found, _each = 1, 2", [1, 2, 2]),
-        ("def looks(self, apart): ...", [1, 1]),
-        ("self.whole = [there for there in x]", [1, 1]),
         ("import os as said", [1]),
         ("print(one.found)\ndef __enter__(self): ...", []),
     ],

@@ -47,23 +47,3 @@ def test_positions_are_those_of_marian(tmp_path: Path) -> None:
         angles = [position * math.exp(-i * math.log(10_000) / 2) for i in range(3)]
         expected = [*map(math.sin, angles), *map(math.cos, angles)]
         assert np.allclose(model["Wpos"][position], expected, atol=1e-6)
-
-
-def test_ratios_are_to_ctranslate2_in_the_same_round(tmp_path: Path) -> None:
-    systems = [marian.System(name, "python", "nmt", tmp_path, tmp_path) for name in ("ours", "CTranslate2 int8, small")]
-    quality = {"bleu_5": 30.0, "bleu_1": 29.0, "chrf_5": 50.0, "chrf_1": 49.0, "parameters": 3e6, "megabytes": 5.0}
-    speeds = [(300.0, 100.0), (900.0, 300.0), (50.0, 25.0)]
-    rounds = [
-        {
-            system: {"RAM": 1.0, "first line": 1.0}
-            | {f"{job}{end}": speed for job in marian.JOBS for end in ("", ", clock", ", length")}
-            for system, speed in zip(systems, pair, strict=True)
-        }
-        for pair in speeds
-    ]
-    args = Namespace(output=tmp_path / "marian.md", runs=tmp_path, rounds=3)
-    marian.write_report(args, dict.fromkeys(systems, quality), rounds)
-    heading, _, ours, peer = [line.split(" | ") for line in args.output.read_text().splitlines() if line[:1] == "|"]
-    column = heading.index("ratio, one line greedy")
-    assert ours[column] == "3.00 (2.00–3.00)" and peer[column] == "1.00 (1.00–1.00)"
-    assert (tmp_path / "marian.png").is_file()

@@ -110,12 +110,6 @@ def changed_numbers(section: Section) -> Iterator[Number]:
 # The rules.
 
 
-def test_numbers_with_units_and_tables_of_results_are_measured() -> None:
-    texts = [[number.text for number in section.numbers] for section in sections(PAGE)]
-    assert texts == [[], ["1.5"], ["2.1", "40", "0.52", "160", "4.0"], ["0.5"]]
-    assert [number.line for section in sections(PAGE) for number in section.numbers] == [3, 10, 10, 11, 11, 13, 18]
-
-
 def test_only_the_number_without_results_file_is_missing(tmp_path: Path) -> None:
     assert page_problems(PAGE, tmp_path) == ["page.md:3: 1.5: not in a results file, because its section names none"]
 
@@ -134,17 +128,6 @@ def test_only_the_number_without_results_file_is_missing(tmp_path: Path) -> None
 def test_changed_number_is_named_with_page_and_line(old: str, new: str, message: str, tmp_path: Path) -> None:
     assert PAGE.count(old) == 1
     assert message in page_problems(PAGE.replace(old, new), tmp_path)
-
-
-def test_decimals_without_a_unit_count_where_results_files_are_named(tmp_path: Path) -> None:
-    sentence = "The best of three reaches 38.97, as in arXiv 1707.00110.\n"
-    assert page_problems(f"<!-- results: speed -->\n{sentence}", tmp_path) == ["page.md:2: 38.97: not in speed"]
-    assert page_problems(sentence, tmp_path) == []
-
-
-def test_unknown_results_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="unknown.md"):
-        page_problems("<!-- results: unknown -->\nIt takes 5 s.", tmp_path)
 
 
 def test_tables_join_columns_of_two_files(tmp_path: Path) -> None:

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import random_model, tiny_config, trained_model
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import nmt
 from nmt.api import SEVERAL
@@ -188,45 +186,3 @@ def test_pandas_columns_work_and_frames_are_refused(model: Model) -> None:
     assert model.translator.texts(frame["text"], SHORT) == model.translator.texts(LINES, SHORT)
     assert "DataFrame, a table; give a list of lines" in refuses(lambda: model.translator.texts(frame))
     assert "lines[0]=" in refuses(lambda: model.translator.texts(pandas.Series([None, "a"], dtype=object)))
-
-
-plain = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.binary(max_size=4), st.just(np.arange(3)), st.just(len)
-)
-strings = st.text(alphabet=st.characters(codec="utf-8"), max_size=6)
-nested = st.recursive(
-    st.one_of(plain, strings),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.lists(inner, max_size=3).map(tuple),
-        st.dictionaries(st.one_of(strings, st.integers()), inner, max_size=2),
-        st.lists(strings, max_size=2).map(set),
-        st.lists(strings, max_size=2).map(lambda items: np.array(items, dtype=object)),
-    ),
-    max_leaves=6,
-)
-
-
-def is_lines(value: Any) -> bool:
-    return isinstance(value, list | tuple | np.ndarray) and all(isinstance(item, str) for item in value)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(value=nested, name=st.sampled_from(sorted({*LISTS, *OTHER_LISTS, *TEXTS})))
-def test_a_random_value_works_or_is_refused(model: Model, value: Any, name: str) -> None:
-    call = {**LISTS, **OTHER_LISTS, **TEXTS}[name]
-    try:
-        call(model, value)
-    except (TypeError, ValueError, UserError) as error:
-        assert re.match(r"^[\w.\[\]']+( \d+)?(=|: )|^\d+ \w+s?, \d+ |^data: ", str(error)), error
-        return
-    if name in TEXTS:
-        assert isinstance(value, str)
-    elif name == "column":
-        assert isinstance(value, list | tuple | np.ndarray)
-    elif name in LISTS:
-        assert is_lines(value)
-    elif name == "groups":
-        assert isinstance(value, list | tuple | np.ndarray) and all(is_lines(group) for group in value)
-    else:
-        assert isinstance(value, list | tuple | np.ndarray) and not any(isinstance(item, str) for item in value)

@@ -142,14 +142,6 @@ def test_marks_of_other_tools_are_named_unless_the_tokenizer_knows_them(mark: st
     assert problems(coverage(tokenizer(), [*ENGLISH * 5, lines[0]]), tokenizer(), "no") == []
 
 
-def test_pieces_are_scanned_only_for_marks_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    scans = []
-    monkeypatch.setattr(Tokenizer, "all_pieces", property(lambda self: scans.append(self) or self._pieces))
-    assert problems(coverage(tokenizer(), ENGLISH), tokenizer(), "no") == [] and not scans
-    marked = [f"{line} &amp;" for line in ENGLISH]
-    assert problems(coverage(tokenizer(), marked), tokenizer(), "no") and scans
-
-
 @pytest.mark.parametrize("fallback", [True, False])
 def test_exchanged_tokenizers_are_noticed_also_in_one_script(fallback: bool) -> None:
     english, german = (tokenizer(language, byte_fallback=fallback) for language in ("en", "de"))

@@ -80,15 +80,10 @@ def test_the_smallest_corpus_is_accepted(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"source_ids": [6]}, "source_ids: ids outside the vocabulary of the tokenizer"),
-        ({"target_ids": [7]}, "target_ids: ids outside the vocabulary of the tokenizer"),
-        ({"source_ids": [4, -1]}, "source_ids: ids outside the vocabulary of the tokenizer"),
         *[({"target_ids": [piece]}, "target_ids: ids outside the vocabulary of the tokenizer") for piece in (0, 2, 3)],
-        ({"source_ids": None}, "source_ids: 1 missing value"),
         ({"source_ids": [4, None]}, "source_ids: 1 missing value"),
         ({"target": None}, "target: 1 missing value"),
-        ({"possible": None}, "possible: 1 missing value"),
         ({"links": [1]}, "links: not pairs of word numbers"),
-        ({"links": [0, -1]}, "links: not pairs of word numbers"),
         ({"possible": [0, 1, 2]}, "possible: not pairs of word numbers"),
     ],
     ids=str,
@@ -103,10 +98,8 @@ def test_rows_that_no_text_gives_are_refused(tmp_path: Path, change: dict[str, A
 @pytest.mark.parametrize(
     "change",
     [
-        lambda schema: schema.remove(5),
         lambda schema: schema.append(pa.field("more", pa.int32())),
         lambda schema: schema.set(0, pa.field("source_ids", pa.list_(pa.int64()))),
-        lambda schema: schema.set(2, pa.field("source", pa.large_string())),
         lambda schema: schema.set(2, pa.field("source", pa.dictionary(pa.int32(), pa.string()))),
         lambda schema: schema.with_metadata({**schema.metadata, b"more": b"1"}),
     ],

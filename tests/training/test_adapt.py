@@ -8,11 +8,10 @@ import shutil
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from builders import call_before, write_parts
+from builders import write_parts
 from safetensors.torch import load_file
 from tiny import refuse, same_weights, stop_at, summary
 
@@ -26,9 +25,7 @@ from nmt.commands.train import train
 from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, model_fingerprint
-from nmt.model.adapter import LowRankUpdate
 from nmt.search.options import SearchOptions
-from nmt.training.task import TranslationTask
 
 ADAPT = ["init_from=runs/demo", "adapt=lora", "adapt.rank=2", "name=b", "optimizer.lr=0.05", "schedule=constant"]
 ADAPT += ["training.max_epochs=2", "training.decode_sentences=5", "search.max_length=8", "device=cpu", "threads=1"]
@@ -174,22 +171,3 @@ def test_export_merges_the_adapter(runs: Path, capsys: pytest.CaptureFixture[str
         translate([f"model={model}", *QUICK, "input=runs/b/test.source.txt"])
         outputs.append(capsys.readouterr().out)
     assert outputs[0] == outputs[1] != outputs[2]
-
-
-@pytest.mark.thorough
-def test_updates_are_computed_once_per_step(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also while validation translates: the decoder reads its weights in every step."""
-    calls: list[LowRankUpdate] = []
-    steps: list[bool] = []
-    original = TranslationTask.training_step
-
-    def training_step(task: TranslationTask, batch: Any, index: int) -> Any:
-        calls.clear()
-        loss = original(task, batch, index)
-        steps.append(0 < len(calls) == len(set(calls)))
-        return loss
-
-    call_before(monkeypatch, LowRankUpdate, "forward", lambda update, _: calls.append(update))
-    monkeypatch.setattr(TranslationTask, "training_step", training_step)
-    train([*ADAPT, "name=c", "training.max_epochs=1"])
-    assert steps and all(steps)

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import ONE_EPOCH, TINY, summary
+from tiny import ONE_EPOCH, summary
 
 import nmt
 import nmt.api
 import nmt.training.run
 from nmt.commands.train import train
-from nmt.errors import UserError
 
 
 def test_only_training_flushes_denormal_numbers(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,11 +71,3 @@ def test_train_works_in_a_notebook(run: Path, monkeypatch: pytest.MonkeyPatch) -
     lines = stderr.text.splitlines()
     assert lines[0] == "run: runs/cell" and sum(line.startswith("epoch 1  valid_loss") for line in lines) == 2
     assert signal.getsignal(signal.SIGINT) == outer
-
-
-def test_mistakes_are_exceptions(run: Path) -> None:
-    with pytest.raises(UserError, match="lr: no such key; use optimizer.lr"):
-        nmt.train(*TINY, "lr=3")
-    with pytest.raises(TypeError, match=r"settings\[0\]=3: int, not a string; give text"):
-        nmt.train(3)  # type: ignore[arg-type]
-    assert not run.exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import re
 import sys
 from pathlib import Path
@@ -16,21 +15,8 @@ from hypothesis import strategies as st
 from tiny import ONE_EPOCH, metrics, summary
 
 from nmt.commands.train import train
-from nmt.training.logs import MetricsFile, without_advice
+from nmt.training.logs import MetricsFile
 from nmt.training.metrics import COLUMNS, HEADER, read_rows
-
-
-@pytest.mark.thorough
-def test_damaged_row_is_dropped(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = stopped / "metrics.csv"
-    before = file.read_bytes()
-    file.write_bytes(before + b"20,0,5.1")
-    train(["resume=true"])
-    assert capsys.readouterr().err.count(": dropped 1 damaged row") == 1
-    assert (stopped / "summary.json").is_file() and (stopped / "curve.png").is_file()
-    rows = file.read_bytes()
-    assert rows.startswith(before) and rows.count(HEADER.encode()) == 1
-    assert read_rows(file)[1] == 0
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 9))
@@ -127,23 +113,3 @@ def test_log_file_of_a_long_run_gets_lines_within_an_epoch(
     form = r"epoch 1  [0-9]+ updates? in [0-9]+ s  loss [0-9]+[.][0-9]{3}  [0-9,]+ tokens/s, [0-9]+%, at most .+ left"
     assert all(re.fullmatch(form, line) for line in lines), lines
     assert "100%, at most 0 s left" in lines[-1]
-
-
-@pytest.mark.thorough
-def test_bar_shows_no_loss_before_the_first_batch(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = io.StringIO()
-    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    train(ONE_EPOCH)
-    assert "loss" in terminal.getvalue() and "nan" not in terminal.getvalue()
-
-
-@pytest.mark.thorough
-def test_log_level_is_restored_after_an_error() -> None:
-    logger = logging.getLogger("pytorch_lightning")
-    before = logger.level
-    with pytest.raises(ValueError, match="no"), without_advice():
-        assert logger.level == logging.ERROR != before
-        raise ValueError("no")
-    assert logger.level == before

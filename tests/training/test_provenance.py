@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import call_before
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import SMALL, stop_at, summary
@@ -18,7 +17,7 @@ from tiny import SMALL, stop_at, summary
 import nmt
 from nmt.commands.train import train
 from nmt.training.provenance import commit
-from nmt.training.report import save_curve, score_limits
+from nmt.training.report import score_limits
 
 pytestmark = pytest.mark.thorough
 
@@ -79,23 +78,6 @@ def test_score_axis_fits_the_scores(scores: list[float]) -> None:
     span = max(max(scores) - min(scores), 2.0)
     assert 0 <= low <= min(scores) and max(scores) <= high <= 100
     assert high - low <= 1.1 * span + 1e-9 and high - low >= 2 - 1e-9
-
-
-def test_curve_is_titled_with_the_name_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from matplotlib.axes import Axes
-
-    titles: list[str] = []
-    call_before(monkeypatch, Axes, "set_title", lambda axes, label, **_: titles.append(label))
-    monkeypatch.chdir(tmp_path)
-    train([*SMALL, "training.max_epochs=1", r"name=a$\b$"])
-    assert titles[0] == r"a$\b$: MemoryAttention"
-
-
-def test_curve_without_scores_is_drawn(tmp_path: Path) -> None:
-    metrics = tmp_path / "metrics.csv"
-    metrics.write_text("step,epoch,train_loss,valid_loss,valid_accuracy,valid_bleu,valid_chrf,lr\n5,0,,1.5,0.5,,,\n")
-    save_curve(metrics, tmp_path / "curve.png", title="demo")
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_interval_of_kept_checkpoints_can_change(run: Path) -> None:

@@ -29,7 +29,6 @@ from nmt.commands.train import train
 from nmt.config import read_yaml
 from nmt.config.runs import new_folder
 from nmt.errors import UserError
-from nmt.settings.build import describe_setting
 from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
 from nmt.training.task import TranslationTask
@@ -40,15 +39,6 @@ def test_sources_too_long_for_the_attention_stop_a_run_before_training(run: Path
     words = [word for word in MODEL if not word.startswith("attention")]
     words += ["data=text", *files, "tokenizer.vocab_size=265", "attention=low_rank"]
     refuse(words, "data.valid: pair 2: source of .* LowRankAttention holds at most")
-
-
-def test_describe_setting_shows_class_and_settings() -> None:
-    gated = {"_target_": "nmt.attention.CovarianceAttention", "gated": True, "kinds": {"a": None}}
-    heads = {"_target_": "nmt.attention.MultiHeadAttention", "inner": gated, "map": "elu", "heads": 8}
-    assert describe_setting(heads) == (
-        'MultiHeadAttention(inner=CovarianceAttention(gated=true, kinds={"a": null}), map=elu, heads=8)'
-    )
-    assert describe_setting({"_target_": "nmt.attention.NoAttention"}) == "NoAttention"
 
 
 def test_run_writes_all_files(run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,16 +114,6 @@ def test_only_products_are_bfloat16(run: Path, monkeypatch: pytest.MonkeyPatch) 
     assert dtypes == {"features": {torch.bfloat16}, "weights": {torch.float32}, "gradients": {torch.float32}}
     state = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["optimizer_states"][0]["state"]
     assert {weight["exp_avg"].dtype for weight in state.values()} == {torch.float32}
-
-
-def test_user_is_warned_if_bfloat16_is_slow(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    require_bfloat16_lstm()
-    for times in (3.04, 0.5):
-        monkeypatch.setattr("nmt.training.fit.slowdown", lambda times=times: times)
-        train([*ONE_EPOCH, "precision=bf16", f"name=slow{times:.0f}"])
-        assert ("take 3.0 times as long as in float32" in capsys.readouterr().err) is (times > 1)
 
 
 def test_cpu_without_bfloat16_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

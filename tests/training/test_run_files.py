@@ -10,7 +10,7 @@ from tiny import summary
 import nmt
 from nmt.commands.evaluate import evaluate
 from nmt.commands.translate import translate
-from nmt.data.links import Links, format_gold, format_pharaoh, parse_links
+from nmt.data.links import format_pharaoh, parse_links
 from nmt.inference.bulk import SourceTooLong
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -29,11 +29,6 @@ def test_files_hold_the_test_set(finished: Path) -> None:
     assert lines(finished / "test.source.txt") == corpus.sources()
     assert lines(finished / "test.references.txt") == corpus.targets()
     assert parse_links(lines(finished / "test.gold.links.txt"), "gold") == golds
-
-
-def test_gold_links_are_read_back() -> None:
-    gold = Links(frozenset({(0, 0), (2, 1)}), frozenset({(0, 0), (2, 1), (10, 3), (1, 0)}))
-    assert format_gold(gold) == "0-0 1p0 2-1 10p3" and parse_links([format_gold(gold)], "gold") == [gold]
 
 
 def test_evaluation_of_the_files_has_the_scores_of_the_run(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
