@@ -37,23 +37,6 @@ def test_words_keep_their_numbers(line: str, kind: Invisible | None) -> None:
         assert after == (visible or before)
 
 
-@pytest.mark.parametrize(
-    ("kind", "line", "changed"),
-    [
-        ("bom", "a \ufeffb", "a b"),
-        ("bom", "soft\u00adware", "soft\u00adware"),
-        ("all", "soft\u00adware", "software"),
-        ("all", "\u202bab\u202c c\u200bd", "ab cd"),
-        ("all", "می\u200cخواهم 👩\u200d👩", "می\u200cخواهم 👩\u200d👩"),
-        ("all", "a \u200b b", "a \u200b b"),
-        ("all", " \u200b\u2060 ", "  "),
-        (None, "a \ufeffb", "a \ufeffb"),
-    ],
-)
-def test_examples(kind: Invisible | None, line: str, changed: str) -> None:
-    assert remove_invisible(line, kind) == changed
-
-
 @pytest.mark.parametrize(("setting", "target"), [({}, "c\u00add"), ({"remove_invisible": "all"}, "cd")])
 def test_every_data_source_removes_them_from_both_sides(setting: dict[str, str], target: str) -> None:
     data = {"_target_": "nmt.data.from_python.from_python", "columns": None, **setting}

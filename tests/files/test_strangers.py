@@ -162,13 +162,6 @@ def test_hard_link_to_a_file_of_the_user_is_replaced(precious: Path, tmp_path: P
     assert precious.read_text() == "mine"
 
 
-def test_loop_in_a_name_of_the_user_is_one_error(tmp_path: Path) -> None:
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    for path in (tmp_path / "loop", tmp_path / "loop" / "out"):
-        with pytest.raises(UserError, match="cannot write: Too many levels of symbolic links"):
-            write_lines(path, ["new"], user_named=True)
-
-
 @pytest.mark.parametrize("name", ["loop", "dangling", "file", "loop/x", "dangling/x", "file/x"])
 def test_what_is_in_the_place_of_a_folder_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "loop").symlink_to("loop")

@@ -63,16 +63,10 @@ REVERSED = [" ".join(reversed(line.split())) for line in GERMAN]
             "valid target: 100 % of its lines have a space before a ",
         ),
         (TRAIN, VALID[::-1], "valid: its source and its target seem exchanged, compared with train; exchange them "),
-        (TRAIN[::-1], VALID, "valid: its source and its target seem exchanged"),
         (
             TRAIN,
             (VALID[0], VALID[0]),
             "valid target: 100 % of its words are in the sources of train, 0 % in its targets; ",
-        ),
-        (
-            TRAIN,
-            (VALID[1], VALID[1]),
-            "valid source: 0 % of its words are in the sources of train, 100 % in its targets; ",
         ),
         (
             TRAIN,
@@ -89,7 +83,6 @@ REVERSED = [" ".join(reversed(line.split())) for line in GERMAN]
             VALID,
             "train: near pair 1,001, sources fit the targets 2 lines below better than their own (cor",
         ),
-        (TRAIN, (VALID[0], VALID[1][1:] + ["ein hund"]), "valid: near pair 1, sources fit the targets 1 line above "),
         (
             ([*map(str, range(2500))], TRAIN[1]),
             VALID,

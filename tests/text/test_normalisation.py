@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from sharded import SETTINGS
 
-from nmt.commands.prepare import prepare as prepare_command
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair
 from nmt.text.prepare import open_prepared, prepare
@@ -41,15 +38,3 @@ def test_changed_pairs_are_counted_and_stored_as_given(tmp_path: Path) -> None:
         assert prepared.corpora["train"].sources() == [pair.source for pair in pairs]
         counts.append(prepared.accounts["train"].normalised)
     assert counts == [0, len(FORMS) + 1]
-
-
-def test_the_setting_reaches_the_tokenizer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("a.en").write_text("".join(f"{line}\n" for line in [*TEXT, *FORMS]), encoding="utf-8")
-    shutil.copy("a.en", "a.de")
-    files = ["data.train.src=a.en", "data.train.tgt=a.de"]
-    prepare_command([*files, "tokenizer.normalisation=nfkc", "tokenizer.vocab_size=300", "output=out"])
-    assert f"train: {len(FORMS)} normalised" in capsys.readouterr().out.splitlines()
-    assert open_prepared(Path("out")).source.normalises

@@ -22,13 +22,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return in_shards(folder, random_pairs(90), size=25)
 
 
-def test_more_dropout_gives_more_pieces(prepared: Prepared) -> None:
-    text = " ".join(pair.source for pair in random_pairs(50))
-    lengths = [len(prepared.source.sample(text, dropout=dropout, seed=1)) for dropout in (0, 0.1, 0.5, 0.99)]
-    assert lengths == sorted(set(lengths))
-    assert len({tuple(prepared.source.sample(text, dropout=0.1, seed=seed)) for seed in range(9)}) == 9
-
-
 def test_pieces_depend_on_seed_epoch_and_row_only(prepared: Prepared) -> None:
     rows = range(len(prepared.corpora["train"]))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import ONE_EPOCH, TINY, last_step, metrics, refuse, stop_at, stored_weights
+from tiny import ONE_EPOCH, TINY, metrics, refuse, stored_weights
 
 from nmt import Translator
 from nmt.commands.shell import run as run_command
@@ -71,13 +71,3 @@ def test_nan_loss_stops_the_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> N
     nan = torch.tensor(float("nan"), requires_grad=True)
     monkeypatch.setattr(TranslationTask, "losses", lambda *_: ({"train_loss": nan}, {"train_loss": 1}))
     refuse(TINY, r"loss is nan at update 0.*optimizer\.lr")
-
-
-def test_stored_weights_that_are_not_finite_are_skipped(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (best,) = (stopped / "checkpoints").glob("best-*")
-    stored = torch.load(best)
-    next(iter(stored["state_dict"].values())).fill_(float("inf"))
-    torch.save(stored, best)
-    stop_at(last_step(stopped), ["resume=true"])
-    assert f"{best.name}: weight model." in capsys.readouterr().err
-    assert all(weight.isfinite().all() for weight in stored_weights(stopped / "model.pt").values())

@@ -72,14 +72,6 @@ def test_loss_equals_a_naive_loop(signed: bool) -> None:
     assert alignment_loss(3 * alignment, targets).item() == pytest.approx(alignment_loss(alignment, targets).item())
 
 
-def test_gradient_of_softmax_scores_is_the_textbook_one() -> None:
-    """The gradient of a cross-entropy by the scores of a softmax is softmax − target, here divided by two rows."""
-    scores = torch.randn(1, 2, 6, generator=torch.Generator().manual_seed(2)).requires_grad_()
-    targets = torch.eye(6)[None, 1:3]
-    alignment_loss(scores.softmax(2), targets).backward()
-    torch.testing.assert_close(scores.grad, (scores.detach().softmax(2) - targets) / 2, rtol=1e-3, atol=1e-4)
-
-
 def test_loss_without_targets_is_zero_and_finite_for_an_alignment_of_zeros() -> None:
     alignment = torch.zeros(1, 2, 3, requires_grad=True)
     assert alignment_loss(alignment, torch.zeros(1, 2, 3)) == 0
@@ -141,17 +133,6 @@ def save_teacher(prepared: Prepared, folder: Path, attention: dict[str, Any], **
     folder.mkdir()
     save_folder(folder, replace(trained_model(config, prepared.source, model), target=prepared.target))
     return folder
-
-
-def test_student_of_a_copy_of_itself_has_the_smallest_loss(prepared: Prepared, tmp_path: Path) -> None:
-    """A cross-entropy is smallest, and equal to the entropy, where both distributions are equal."""
-    attention = {"_target_": "nmt.attention.MemoryAttention", "slots": 3}
-    folder = save_teacher(prepared, tmp_path / "teacher", attention)
-    batch, targets = batch_of(prepared), Teacher(prepared=prepared, model=str(folder)).targets(batch_of(prepared))
-    own = load_folder(folder).model.aligned_features(batch.source, batch.source_mask, batch.target_in)[1]
-    entropy = -(targets * targets.clamp(min=1e-9).log()).sum() / batch.target_mask.sum()
-    assert alignment_loss(own, targets).item() == pytest.approx(entropy.item(), abs=1e-4)
-    assert alignment_loss(own + torch.rand_like(own) * batch.source_mask[:, None], targets) > entropy
 
 
 BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}

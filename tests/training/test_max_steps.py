@@ -68,14 +68,6 @@ def test_validate_every_sets_the_updates_of_an_epoch(
     assert passes in capsys.readouterr().err
 
 
-@pytest.mark.thorough
-def test_first_limit_ends_the_run(run: Path, per_epoch: int) -> None:
-    train([*WORDS, "training.max_epochs=1", f"training.max_steps={per_epoch + 1}"])
-    assert summary(run)["updates"] == per_epoch
-    train([*WORDS, "training.max_epochs=9", f"training.max_steps={per_epoch + 1}", "name=steps"])
-    assert summary(run.parent / "steps")["updates"] == per_epoch + 1
-
-
 def test_run_that_dies_before_its_report_makes_no_more_updates(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [*WORDS, "training.max_steps=3"]
     train([*words, "name=uninterrupted"])

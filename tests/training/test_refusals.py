@@ -26,14 +26,11 @@ NO_LENGTH = "schedule._target_=torch.optim.lr_scheduler.OneCycleLR +schedule.max
     [
         ("tokenizer.vocab_size=100000", "^tokenizer.vocab_size=100000: "),
         ("device=tpu", "^device=tpu: "),
-        ("device=meta", "^device=meta: "),
         ("batches.accumulate=100000000000000000000", "^batches.accumulate=1.*: must be at most 2147483647"),
-        ("embeddings.size=100000000000000000000", "^embeddings.size=1.*: must be at most 65536"),
         ("optimizer._target_=torch.optim.SparseAdam", "SparseAdam refuses its settings: .*dense gradients"),
         ("schedule._target_=torch.optim.lr_scheduler.StepLR +schedule.step_size=0", "StepLR refuses"),
         ("data=generated tokenizer=unigram batches.bpe_dropout=0.1", "^batches.bpe_dropout=0.1: unigram pieces"),
         ("data=generated guide=links batches.bpe_dropout=0.1", "^batches.bpe_dropout=0.1: guide=links aligns"),
-        ("training.max_steps=0", "^training.max_steps=0: must be at least 1"),
         (
             "training.max_epochs=null training.patience=null",
             "^training.max_epochs=null: training would never end; set training.max_steps or training.max_epochs",
@@ -43,13 +40,10 @@ NO_LENGTH = "schedule._target_=torch.optim.lr_scheduler.OneCycleLR +schedule.max
             "^training.max_epochs=null: Linear needs the number of updates; set training.max_steps or max_epochs",
         ),
         ("devices=2", f"^devices: {PROCESSES}"),
-        ("nodes=2", f"^nodes: {PROCESSES}"),
-        ("num_gpus=2", f"^num_gpus: {PROCESSES}"),
         ("logger=wandb logger._target_=os.system", "package 'os' is not trusted"),
         ("logger=wandb logger._target_=pytorch_lightning.Trainer", "pytorch_lightning"),
         ("logger=wandb +logger.id=x", "logger.id=x: no such key"),
         ("logger=mlflow logger.experiment_name=[3]", "logger.experiment_name=.*: must be text"),
-        ("logger.project=x", "logger.project: no such key; logger=wandb has it"),
     ],
 )
 def test_setting_is_refused_before_training(run: Path, words: str, message: str) -> None:
@@ -91,18 +85,12 @@ UNRESUMABLE = r"(cannot be resumed \(.*\); start a new run|has no valid '\w+'; i
     ("change", "problem"),
     [
         (lambda stored: stored.pop("callbacks"), UNRESUMABLE),
-        (lambda stored: stored.pop("loops"), UNRESUMABLE),
-        (lambda stored: stored.pop("optimizer_states"), UNRESUMABLE),
         (lambda stored: stored.pop("state_dict"), UNRESUMABLE),
         (lambda stored: stored.update(epoch="one"), UNRESUMABLE),
-        (lambda stored: stored.update(loops=[]), UNRESUMABLE),
-        (lambda stored: stored.update(optimizer_states={}), UNRESUMABLE),
         (lambda stored: stored.update(state_dict={"x": 1}), UNRESUMABLE),
         (lambda stored: stored["callbacks"].update(LastCheckpoint={"random": 1}), UNRESUMABLE),
-        (lambda stored: stored.clear(), UNRESUMABLE),
         (lambda stored: stored.update(format=None), "no valid format version; start a new run"),
         (lambda stored: stored.update(format=2), "format 2, but this version reads format 3; start a new run"),
-        (lambda stored: stored.update(format=4), "format 4, but this version reads format 3; update the toolkit"),
         (None, "cannot be read as a model"),
     ],
 )
@@ -126,11 +114,9 @@ WEIGHT, BIAS = torch.zeros(3, 2), torch.zeros(3)
     ("key", "value", "problem"),
     [
         ("state_dict", None, "has no valid 'state_dict'"),
-        ("state_dict", [1], "has no valid 'state_dict'"),
         ("epoch", "one", "has no valid 'epoch'"),
         ("state_dict", {"model.weight": WEIGHT}, "weight model.bias does not fit this model"),
         ("state_dict", {"model.weight": torch.zeros(2, 2), "model.bias": BIAS}, "weight model.weight does not fit"),
-        ("state_dict", {"model.weight": "x", "model.bias": BIAS}, "weight model.weight does not fit"),
         ("state_dict", {"model.weight": WEIGHT, "model.bias": BIAS / 0}, "weight model.bias is not fin"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tiny import check_resumed, on_prepared, refuse
+from tiny import check_resumed, on_prepared
 
 from nmt.text import shards
 
@@ -22,12 +22,3 @@ def words(run: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_stopped_run_on_shards_equals_the_uninterrupted_one(words: list[str]) -> None:
     assert len([*Path("mine").glob("train-*.arrow")]) == 10
     check_resumed(words, [13])  # in the second epoch
-
-
-def test_damaged_shard_stops_training_in_one_line(run: Path, words: list[str]) -> None:
-    file = Path("mine/train-00004.arrow")
-    content = file.read_bytes()
-    file.write_bytes(content.replace(b"kor", b"kot", 1))
-    refuse(words, r"^mine/train-00004\.arrow: cannot be read as a corpus \(wrong checksum\); ")
-    file.write_bytes(content[: len(content) // 2])
-    refuse([*words, "name=second"], r"^mine/train-00004\.arrow: not a corpus \(.*\); prepare the corpus again")
