@@ -13,7 +13,6 @@ from benchmarks.papers.cloze_kinds import FOLDER, build, kinds
 from benchmarks.papers.cloze_model import Reader
 from benchmarks.papers.cloze_questions import PAD, read_questions
 from benchmarks.papers.cloze_task import FAMILY, GIVEN, PLACES, VOCABULARY, Batch, facts
-from nmt.errors import UserError
 
 pytestmark = pytest.mark.thorough
 
@@ -100,28 +99,6 @@ def test_answers_do_not_depend_on_the_other_documents_of_a_batch(tmp_path: Path)
         document = batch.document[row : row + 1, : int((batch.document[row] != PAD).sum())]
         alone = batch._replace(document=document, questions=batch.questions[row : row + 1], ends=[document.shape[1]])
         torch.testing.assert_close(model(alone._replace(answers=batch.answers[row : row + 1]))[0], together)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        ("@placeholder", "@plaecholder", "question without @placeholder; correct or delete"),
-        ("\n\n@entity2\n\n", "\n\nRex\n\n", "answer 'Rex': must be one @entityN; correct or delete"),
-    ],
-)
-def test_broken_files_of_questions_are_named(tmp_path: Path, old: str, new: str, problem: str) -> None:
-    write_questions(tmp_path / "training", 2)
-    file = tmp_path / "training" / "2.question"
-    file.write_text(file.read_text("utf-8").replace(old, new), encoding="utf-8", errors="surrogateescape")
-    (tmp_path / "training" / "3.question").write_text("", encoding="utf-8")
-    with pytest.raises(UserError) as caught:
-        read_questions(tmp_path / "training")
-    first, second = str(caught.value).splitlines()
-    assert first.startswith(f"{file}: {problem}") and second.startswith(
-        f"{tmp_path / 'training' / '3.question'}: 1 part between"
-    )
-    with pytest.raises(UserError, match=r"empty: no \.question files; extract those of CNN or Daily Mail there"):
-        read_questions(tmp_path / "empty")
 
 
 def test_benchmark_trains_on_a_folder_of_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

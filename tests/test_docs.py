@@ -6,7 +6,6 @@ are installed.
 
 from __future__ import annotations
 
-import csv
 import re
 import shutil
 import sys
@@ -174,21 +173,6 @@ def test_aligned_lines_of_docstrings_become_code(extension: Any) -> None:
     assert r"\|A\| of x\_ and \*y\*, see ``a*b``." in text
     assert ".. code-block:: text\n\n    M = Σ k_s   (R × D)\n" in text
     assert ".. code-block:: text\n\n    dot     q·k\n    concat  v\n" in text
-
-
-def test_measured_costs_are_those_of_the_csv_file(extension: Any) -> None:
-    measured = extension("measured")
-    results = ROOT / "benchmarks" / "results"
-    cost = dict(measured.read_table(results / "cost.md"))
-    with (results / "cost.csv").open(encoding="utf-8") as file:
-        cells = {tuple(row[:4]): row for row in csv.reader(file)}
-    for kind in ("memory", "luong general", "delta"):
-        line = list(measured.table([kind], cost, {}))[2]
-        ms = [float(cells["length", kind, length, "look-up"][4]) for length in ("100", "1000", "20000")]
-        others = [float(cells["length", kind, "1000", phase][4]) for phase in ("write", "training")]
-        stored = float(cells["length", kind, "20000", "look-up"][7])
-        shown = [float(cell.replace(",", "")) for cell in line.split("|")[4:-1]]
-        assert shown == pytest.approx([*(1000 * number for number in ms), stored / 2**20, *others], abs=0.6, rel=0.02)
 
 
 def test_measured_kinds_exist(extension: Any) -> None:

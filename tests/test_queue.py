@@ -127,24 +127,6 @@ def test_stopped_or_killed_queue_continues(queue: Queue, number: int) -> None:
     assert queue.log() == [("long", "stopped")] * (number == signal.SIGINT) + [("long", "finished")]
 
 
-def test_changed_command_runs_again(queue: Queue) -> None:
-    queue.add("job", count=2)
-    queue.call("run")
-    queue.jobs.clear()
-    queue.add("job", count=4)
-    queue.call("run")
-    queue.assert_complete("job", 4)
-
-
-@pytest.mark.parametrize("text", ["[", "- {name: a/b, command: c}"])
-def test_wrong_list_is_refused_in_one_line(queue: Queue, text: str) -> None:
-    (queue.folder / "list.yaml").write_text(text)
-    words = [sys.executable, str(SCRIPT), "status", *queue.words]
-    process = subprocess.run(words, capture_output=True, text=True)
-    assert process.returncode == 1
-    assert process.stderr.startswith(f"{queue.folder}/list.yaml: ") and process.stderr.count("\n") == 1
-
-
 def test_the_list_of_the_project_is_right() -> None:
     for job in yaml.safe_load(SCRIPT.with_suffix(".yaml").read_text()):
         module = str(job["command"]).split()[2]

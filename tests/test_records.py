@@ -67,22 +67,6 @@ def test_record_remains_without_the_folder(runs: Any, commands: list[list[str]],
     assert str(tmp_path) not in (tmp_path / "records" / "question.jsonl").read_text()
 
 
-def test_run_without_checkpoint_is_trained_again_under_its_name(runs: Any, commands: Any, tmp_path: Path) -> None:
-    stopped = tmp_path / "runs" / "question" / "a"
-    stopped.mkdir(parents=True)
-    (stopped / "config.yaml").write_text("seed: 1\n")
-    assert runs().train("a", [])["test"] == {"bleu": 1}
-    assert not (stopped / "config.yaml").exists()
-
-
-def test_run_whose_model_is_needed_is_trained_again(runs: Any, commands: list[list[str]], tmp_path: Path) -> None:
-    runs().train("a", [])
-    runs().train("a", [], model=True)
-    assert len(commands) == 1
-    shutil.rmtree(tmp_path / "runs")
-    assert runs().train("a", [], model=True)["test"] == {"bleu": 2}
-
-
 def test_scores_are_measured_once_for_each_training(runs: Any, commands: list[list[str]], tmp_path: Path) -> None:
     measured: list[Path] = []
 

@@ -329,18 +329,6 @@ def test_rest_does_not_receive_what_the_base_class_cannot_take(inherited: Callab
     build_model(train_config(inherited("Needless")), **SIZES, trust=["inherited"])
 
 
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("slot=7", "attention.slot=7: no such key; did you mean slots?"),
-        ("slots=0", "attention.slots=0: must be at least 1"),
-        ("write_score=tanh", "attention.write_score=tanh: must be softmax | sigmoid"),
-    ],
-)
-def test_rest_is_checked_as_in_the_base_class(inherited: Callable[[str], list[str]], word: str, message: str) -> None:
-    refuse([*inherited("Passes"), f"+attention.{word}"], message)
-
-
 def test_sizes_that_do_not_reach_the_base_class_are_refused(inherited: Callable[[str], list[str]]) -> None:
     problem = "attention._target_=inherited.Forgets: does not pass max_length on to MemoryAttention, which would use "
     refuse(inherited("Forgets"), f"{problem}max_length=100; add max_length or **rest")

@@ -121,7 +121,6 @@ FLAT = flat(PAIRS)
         ({"train": BAD_ROW, "valid": PAIRS}, r"data: pair 3 of part train is ('a', 3); must be (source, target)"),
         ({"train": PAIRS, "valid": ["ab"]}, r"data: pair 1 of part valid is 'ab'; must be (source, target)"),
         ({"train": PAIRS}, "valid=: must be given, with the sentence pairs of this part"),
-        ({"valid": PAIRS}, "train=: must be given"),
         ({"train": nested(PAIRS), "valid": PAIRS}, "data: pair 1 of part train has the columns "),
         ({"train": FLAT, "valid": PAIRS, "columns": ("de", "fr")}, "data: part train has no text in column fr; choose"),
         (
@@ -129,7 +128,6 @@ FLAT = flat(PAIRS)
             "data: part train has no text in column note; choose",
         ),
         ({"train": PAIRS, "valid": PAIRS, "columns": ("de",)}, "columns=['de']: must be the names of source"),
-        ({"train": PAIRS, "valid": PAIRS, "columns": ("de", "de")}, "columns=['de', 'de']: must be the names of"),
         ({"columns": ("de", "en")}, "columns=: needs train= and valid= too; give them"),
         ({"train": [], "valid": PAIRS}, "the training text contains no words"),
     ],
