@@ -37,26 +37,29 @@ from nmt.text.tokenizer import SPECIALS, Tokenizer
 
 PEER = Path(__file__).with_name("marian_peer.py")
 OURS = ("teacher", "bahdanau-lstm-distilled", "bahdanau-ssru-distilled", "located_memory-lstm-distilled")
+SHORTLIST = 50  # translations per source piece, in the folder of a student that has one as well
+SHORTLISTED = "bahdanau-lstm-distilled"
 SIZES = {
     "small": "--dim-emb 192 --enc-depth 4 --dec-depth 2 --transformer-heads 4 --transformer-dim-ffn 384",
     "tiny": "--dim-emb 256 --enc-depth 6 --dec-depth 2 --transformer-heads 8 --transformer-dim-ffn 1536",
 }
-PRE_NORM = "--transformer-preprocess n --transformer-postprocess da --transformer-postprocess-top n --learn-rate 0.002"
+PRE_NORM = "--transformer-preprocess n --transformer-postprocess da --transformer-postprocess-top n"
 VARIANTS = {
     "prenorm": PRE_NORM,
     # CTranslate2 can compute this one only. It normalises the keys and values of a pre-norm decoder; Marian does not.
-    "postnorm": "--transformer-postprocess dan --output-omit-bias --learn-rate 0.0015",
+    "postnorm": "--transformer-postprocess dan --output-omit-bias",
     "ssru": f"{PRE_NORM} --transformer-decoder-autoreg rnn --dec-cell ssru --dec-cell-base-depth 2",
 }
-CELLS = ("small-prenorm-distilled", "small-postnorm-distilled", "small-ssru-distilled", "tiny-ssru-distilled")
+CELLS = ("small-postnorm-distilled", "small-prenorm-distilled", "small-ssru-distilled", "tiny-ssru-distilled")
 CELLS += ("small-prenorm-original",)
 TRAINING = """
 --type transformer --transformer-ffn-activation relu --tied-embeddings-all --transformer-postprocess-emb d
---transformer-dropout 0.2 --label-smoothing 0.1 --cost-type ce-mean-words --optimizer-params 0.9 0.98 1e-9 --clip-norm 1
---lr-warmup 600 --lr-decay-inv-sqrt 600 --exponential-smoothing 3e-3 --mini-batch 1000 --mini-batch-words 1000
---maxi-batch 1000 --max-length 100 --seed 1 --shuffle-in-ram --workspace 1500 --data-threads 1 --overwrite --keep-best
---valid-metrics bleu-segmented --valid-freq 500u --save-freq 500u --valid-mini-batch 64 --beam-size 1
---max-length-factor 2 --early-stopping 8 --disp-freq 50 --quiet --quiet-translation --quiet-validation --dim-vocabs 0 0
+--transformer-dropout 0.3 --label-smoothing 0.1 --cost-type ce-mean-words --optimizer-params 0.9 0.98 1e-9 --clip-norm 1
+--learn-rate 0.004 --lr-warmup 800 --lr-decay-inv-sqrt 800 --exponential-smoothing 3e-3 --mini-batch 2000
+--mini-batch-words 4000 --maxi-batch 1000 --max-length 100 --seed 1 --shuffle-in-ram --workspace 3000 --data-threads 1
+--overwrite --keep-best --valid-metrics bleu-segmented --valid-freq 200u --save-freq 200u --valid-mini-batch 64
+--beam-size 1 --max-length-factor 2 --early-stopping 8 --disp-freq 50 --quiet --quiet-translation --quiet-validation
+--dim-vocabs 0 0
 """
 INT8 = "packed8avx512"
 JOBS = {
@@ -89,13 +92,15 @@ def main() -> None:
     parser.add_argument("--ct2", type=Path, required=True, help="a Python with ctranslate2 and sentencepiece")
     parser.add_argument("--students", type=Path, default=Path("runs/students"), help="default: %(default)s")
     parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
-    parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS[:2], help="models of Marian")
-    parser.add_argument("--epochs", type=int, default=16, help="of Marian; default: %(default)s")
+    parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS[:1], help="models of Marian")
+    parser.add_argument("--epochs", type=int, default=40, help="of Marian; default: %(default)s")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
     for cell in () if args.report_only else args.cells:
         train(cell, args)
-    systems = [ours(name, args) for name in OURS if (args.students / name / "summary.json").is_file()]
+    systems = [
+        system for name in OURS if (args.students / name / "summary.json").is_file() for system in ours(name, args)
+    ]
     for cell in CELLS:
         if (args.runs / cell / "model.npz.best-bleu-segmented.npz").is_file():
             systems += export(cell, args)
@@ -107,12 +112,17 @@ def main() -> None:
     write_report(args, scores, rounds)
 
 
-def ours(name: str, args: Any) -> System:
-    """Export a run of students.py, unless this has been done."""
-    trained, folder = args.students / name, args.runs / f"{name}-int8"
-    if not folder.is_dir():
-        program("export", f"model={trained}", f"output={folder}", "engine=onnx-int8")
-    return System(f"{name.replace('-', ', ')}, onnx-int8", sys.executable, "nmt", folder, trained)
+def ours(name: str, args: Any) -> Iterator[System]:
+    """Export a run of students.py, unless this has been done, and yield what translates with it."""
+    trained, title = args.students / name, name.replace("-", ", ")
+    for engine, words in (("nmt", []), ("nmt-short", [f"shortlist={SHORTLIST}"])):
+        folder = args.runs / f"{name}-int8{engine.removeprefix('nmt')}"
+        if words and name != SHORTLISTED:
+            continue
+        if not folder.is_dir():
+            program("export", f"model={trained}", f"output={folder}", "engine=onnx-int8", *words)
+        shortlist = ", shortlist" if words else ""
+        yield System(f"{title}, onnx-int8{shortlist}", sys.executable, engine, folder, trained)
 
 
 def train(cell: str, args: Any) -> None:

@@ -15,6 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 MEAN_PIECES = 16  # of a source line; the toolkit counts the pieces of a batch, not its lines
@@ -27,7 +28,8 @@ def main() -> None:
 
         Trainer(folder).train()
         return
-    translate = {"marian": marian, "ct2": ct2, "nmt": nmt}[engine](Path(folder))
+    engines = {"marian": marian, "ct2": ct2, "nmt": nmt, "nmt-short": partial(nmt, shortlist=True)}
+    translate = engines[engine](Path(folder))
     for request in sys.stdin:
         job = json.loads(request)
         lines = Path(job["input"]).read_text(encoding="utf-8").splitlines()[: job["lines"]]
@@ -77,11 +79,11 @@ def ct2(folder: Path) -> Callable[[list[str], int, int], list[str]]:
     return translate
 
 
-def nmt(folder: Path) -> Callable[[list[str], int, int], list[str]]:
+def nmt(folder: Path, shortlist: bool = False) -> Callable[[list[str], int, int], list[str]]:
     from nmt import Translator
     from nmt.search.options import SearchOptions
 
-    translator = Translator.load(folder, engine="onnx-int8", threads=1)
+    translator = Translator.load(folder, engine="onnx-int8", threads=1, shortlist=shortlist)
 
     def translate(lines: list[str], batch: int, beam: int) -> list[str]:
         translator.max_tokens = MEAN_PIECES * max(batch, 32)
