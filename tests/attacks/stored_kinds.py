@@ -223,7 +223,7 @@ def use_shortlist(file: Path) -> object:
     ids = shortlist.candidates([[5, 6, EOS], [sizes[0] - 1]])
     assert ids.min() >= 0 and ids.max() < sizes[1] and EOS in ids
     shortlist.weight[ids], shortlist.bias[ids]
-    return [(array.dtype, array.shape, array.tobytes()) for array in vars(shortlist).values()]
+    return [(array.dtype, array.shape, array.tobytes()) for array in vars(shortlist).values() if array is not None]
 
 
 def use_tokenizer(file: Path) -> object:

@@ -274,7 +274,7 @@ class TestShortlist:
             integers = [by_onnx(tmp_path, "onnx-int8", shortlist=restricted) for restricted in (False, True)]
             assert_equal_translations(*integers, options)
 
-    @pytest.mark.parametrize("damage", ["truncated", b"", b"nonsense", "other rows"])
+    @pytest.mark.parametrize("damage", ["truncated", b"", b"nonsense", "other rows", "integers"])
     def test_damaged_or_missing_shortlist_is_reported(
         self, short_run: Path, tmp_path: Path, damage: bytes | str
     ) -> None:
@@ -286,6 +286,9 @@ class TestShortlist:
                 arrays = {**stored, "weight": np.zeros((290, 5), np.float32)}
             np.savez(file, **arrays)
             forged = r"graphs that do not fit together \('output.weight'\); write them again"
+        elif damage == "integers":  # for float32 graphs
+            Shortlist.load(file, source_vocabulary=290, target_vocabulary=290).save(file, integers=True)
+            forged = r"graphs that do not fit together \('output.weight'\)"
         else:
             file.write_bytes(file.read_bytes()[:2000] if isinstance(damage, str) else damage)
         with pytest.raises(UserError, match=r"shortlist.npz: cannot be read as a shortlist \(wrong checksum\)"):
@@ -299,6 +302,20 @@ class TestShortlist:
             open_onnx(run, LoadSettings(engine="onnx", shortlist=True))
         with pytest.raises(UserError, match="shortlist=true: engine=torch has no shortlist; use engine=onnx"):
             Translator.load(run, engine="torch", shortlist=True)
+
+    def test_integers_are_stored_as_they_are_used(self, tmp_path: Path) -> None:
+        weight, bias = np.random.default_rng(1).standard_normal((2, 290, 16)).astype(np.float32)
+        exact = Shortlist(*lists(20), weight, bias[:, 0])
+        ids = exact.candidates([[5, 9, EOS]])
+        sizes = []
+        for integers in (False, True):
+            file = tmp_path / f"{integers}.npz"
+            exact.save(file, integers=integers)
+            stored = Shortlist.load(file, source_vocabulary=290, target_vocabulary=290)
+            for name, array in stored.output_layer(ids, integers=True).items():
+                np.testing.assert_array_equal(array, exact.output_layer(ids, integers=True)[name])
+            sizes.append(file.stat().st_size)
+        assert sizes[0] - sizes[1] > 2 * weight.size
 
     def test_translations_use_the_shortlist_only(self, short_run: Path) -> None:
         unrestricted, restricted = (by_onnx(short_run, shortlist=shortlist) for shortlist in (False, True))
@@ -324,6 +341,9 @@ class TestShortlist:
         {"weight": np.zeros((289, 16), dtype=np.float32)},
         {"weight": np.zeros(290, dtype=np.float32)},
         {"weight": np.zeros((290, 16))},
+        {"weight": np.zeros((290, 16), dtype=np.int8)},
+        {"scale": np.zeros(290, dtype=np.float32)},
+        {"weight": np.zeros((290, 16), dtype=np.int8), "scale": np.zeros(289, dtype=np.float32)},
         {"bias": np.zeros(289, dtype=np.float32)},
         {"weight": np.zeros((289, 16), dtype=np.float32), "bias": np.zeros(289, dtype=np.float32)},
     ],

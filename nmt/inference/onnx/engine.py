@@ -68,8 +68,10 @@ class OnnxEngine:
         self._integers = OUTPUT_SCALE in shapes
         weight = shapes.get(OUTPUT_WEIGHT, [])
         features = weight[:-1] if self._integers else weight[1:]
-        if shortlist is not None and features != [shortlist.weight.shape[1]]:
-            raise self._misfit(OUTPUT_WEIGHT)
+        if shortlist is not None:
+            readable = self._integers or shortlist.scale is None
+            if not readable or features != [shortlist.weight.shape[1]]:
+                raise self._misfit(OUTPUT_WEIGHT)
         self._step_inputs = set(shapes)
         self._state = [field.name.removesuffix(NEXT) for field in step.get_outputs() if field.name.endswith(NEXT)]
         self._align_inputs = {field.name for field in align.get_inputs()}

@@ -103,7 +103,7 @@ def write_export(
             file.unlink()
     if lists is not None:
         weight, bias = (parameter.numpy() for parameter in model.decoder.output.parameters())
-        Shortlist(*lists, weight, bias).save(folder / SHORTLIST)
+        Shortlist(*lists, weight, bias).save(folder / SHORTLIST, integers="onnx" not in engines)
     (folder / "source.model").write_bytes(trained.source.to_bytes())
     if trained.target is not trained.source:
         (folder / "target.model").write_bytes(trained.target.to_bytes())

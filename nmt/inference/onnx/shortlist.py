@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -34,12 +34,20 @@ class Shortlist:
 
     ``best`` (source vocabulary, n) holds the translations of each source piece as target ids; rows with fewer
     translations are filled with EOS. ``frequent`` (F,) holds target ids that are always candidates. ``weight`` (V, F)
-    and ``bias`` (V,) are the output layer; a batch uses the rows of its candidates.
+    and ``bias`` (V,) are the output layer; a batch uses the rows of its candidates. With ``scale`` (V,), the weights
+    are 8-bit integers.
     """
 
-    def __init__(self, best: np.ndarray, frequent: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> None:
+    def __init__(
+        self,
+        best: np.ndarray,
+        frequent: np.ndarray,
+        weight: np.ndarray,
+        bias: np.ndarray,
+        scale: np.ndarray | None = None,
+    ) -> None:
         self.best, self.frequent = best, frequent
-        self.weight, self.bias = weight, bias
+        self.weight, self.bias, self.scale = weight, bias, scale
 
     def candidates(self, sources: Sequence[Sequence[int]]) -> np.ndarray:
         """Return the target ids (C,) that translations of these sources may use, in rising order and with EOS."""
@@ -60,11 +68,15 @@ class Shortlist:
 
     @cached_property
     def _integers(self) -> tuple[np.ndarray, np.ndarray]:
-        return to_integers(self.weight, axis=1)
+        return (self.weight, self.scale) if self.scale is not None else to_integers(self.weight, axis=1)
 
-    def save(self, file: Path) -> None:
-        """Write the shortlist to ``file``."""
-        np.savez(file, best=self.best, frequent=self.frequent, weight=self.weight, bias=self.bias)
+    def save(self, file: Path, *, integers: bool = False) -> None:
+        """Write the shortlist to ``file``; with ``integers`` for 8-bit graphs only, in a quarter of the size."""
+        weight, scale = self._integers if integers else (self.weight, self.scale)
+        arrays: dict[str, Any] = {"best": self.best, "frequent": self.frequent, "weight": weight, "bias": self.bias}
+        if scale is not None:
+            arrays["scale"] = scale
+        np.savez(file, **arrays)
 
     @classmethod
     def load(cls, file: Path, *, source_vocabulary: int, target_vocabulary: int) -> Shortlist:
@@ -75,7 +87,8 @@ class Shortlist:
                     check_members(archive, file)
                 stream.seek(0)
                 with np.load(stream, allow_pickle=False) as stored:
-                    shortlist = cls(*(stored[name] for name in ("best", "frequent", "weight", "bias")))
+                    names = ["best", "frequent", "weight", "bias", *(["scale"] if "scale" in stored else [])]
+                    shortlist = cls(*(stored[name] for name in names))
             valid = shortlist._is_valid(source_vocabulary, target_vocabulary)
         except Exception as error:  # a damaged array raises any exception
             raise UserError(f"{file}: cannot be read ({reason(error)}); write it again with nmt-export") from None
@@ -89,7 +102,10 @@ class Shortlist:
             return False
         if self.weight.ndim != 2 or self.bias.shape != (target_vocabulary,) or len(self.weight) != target_vocabulary:
             return False
-        if self.weight.dtype != np.float32 or self.bias.dtype != np.float32:
+        scale = self.scale
+        if self.weight.dtype != (np.float32 if scale is None else np.int8) or self.bias.dtype != np.float32:
+            return False
+        if scale is not None and (scale.dtype != np.float32 or scale.shape != self.bias.shape):
             return False
         return bool(ids.min(initial=0) >= 0 and ids.max(initial=0) < target_vocabulary)
 
