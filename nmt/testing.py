@@ -401,8 +401,8 @@ def _require_equal(
     heads = len(difference) // len(inputs.mask)
     lengths = inputs.lengths
     among = f" (lengths {', '.join(map(str, lengths))})" if len(lengths) > 1 else ""
-    place = f"in the source of length {lengths[row // heads]}{among}"
-    raise BrokenLaw(f"{problem}: largest difference {difference[row]:.1e}, {place}; {cause}")
+    where = f"in the source of length {lengths[row // heads]}{among}"
+    raise BrokenLaw(f"{problem}: largest difference {difference[row]:.1e}, {where}; {cause}")
 
 
 def _require_equal_memories(actual: Memory, expected: Memory, inputs: Inputs, problem: str, cause: str) -> None:

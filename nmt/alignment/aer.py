@@ -122,11 +122,11 @@ def read_both(
 
 
 def score_links(
-    hypotheses: Sequence[Collection[Link]], golds: Sequence[Links], *, place: str, settings: LinkSettings, bases: str
+    hypotheses: Sequence[Collection[Link]], golds: Sequence[Links], *, file: str, settings: LinkSettings, bases: str
 ) -> AlignmentScores:
     """Return precision, recall and AER, and warn if the links fit much better when they are read differently.
 
-    ``place`` and ``settings`` are those of the file whose sides the user is advised to swap. ``bases`` names the
+    ``file`` and ``settings`` are those of the file whose sides the user is advised to swap. ``bases`` names the
     settings that say from which number words are counted.
     """
     scores = alignment_scores(hypotheses, golds)
@@ -134,7 +134,7 @@ def score_links(
     if reading is not None:
         advice = [swap_advice(settings)] if reading.swapped else []
         advice += [f"words look counted from another number; check {bases}"] if reading.shift else []
-        print_message(f"warning: {place}: {'; '.join(advice)}")
+        print_message(f"warning: {file}: {'; '.join(advice)}")
     return scores
 
 
@@ -148,11 +148,11 @@ def score_lines(scores: AlignmentScores, method: str = SIGNATURES["aer"]) -> lis
 
 
 class LostWords:
-    """Collects the words that a tokenizer removes, to warn once about each file of ``places``, a side's file."""
+    """Collects the words that a tokenizer removes, to warn once about each side's file."""
 
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self.places = places
-        self._words: dict[str, dict[int, list[str]]] = {side: {} for side in places}
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self.files = files
+        self._words: dict[str, dict[int, list[str]]] = {side: {} for side in files}
 
     def add(self, row: int, side: str, words: list[str], *, first: int = 0) -> None:
         """Add the lost ``words`` of a line; ``first`` is the number of lines before the row 0."""
@@ -160,11 +160,11 @@ class LostWords:
 
     def warn(self) -> None:
         """Print a warning to stderr for each file that has such words."""
-        for side, place in self.places.items():
+        for side, file in self.files.items():
             if lines := self._words[side]:
                 count = sum(map(len, lines.values()))
                 row, words = min(lines.items())
                 print_message(
-                    f"warning: {place}:{row + 1}: the tokenizer removes the word {words[0]!r:.60}, so it has no link"
+                    f"warning: {file}:{row + 1}: the tokenizer removes the word {words[0]!r:.60}, so it has no link"
                     f" and no weight; {counted(count, 'such word')} in {counted(len(lines), 'line')}"
                 )

@@ -200,9 +200,9 @@ def slot_colours(slots: int) -> np.ndarray:
     return colours
 
 
-def draw_bar(figure: Figure, image: AxesImage, scale: Scale, **place: Any) -> None:
+def draw_bar(figure: Figure, image: AxesImage, scale: Scale, **position: Any) -> None:
     """Draw the colour bar of a picture, with numbers at both ends."""
-    bar = figure.colorbar(image, ticks=scale.ticks(), format=lambda value, _: f"{value:.3g}", **place)
+    bar = figure.colorbar(image, ticks=scale.ticks(), format=lambda value, _: f"{value:.3g}", **position)
     bar.set_label("attention weight")
 
 

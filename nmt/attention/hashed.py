@@ -86,10 +86,10 @@ class HashedAttention(SourceAttention):
         start = (memory.order[:, :, None] < bucket[..., None]).sum(3)
         last = memory.length[:, None, None]
         start = start.minimum((last - self.chunk).clamp(min=0))
-        place = start[..., None] + torch.arange(self.chunk, device=query.device)  # (B, rounds, Q, chunk)
-        index = place.clamp(max=memory.order.shape[2] - 1).flatten(2)
-        position = memory.order.gather(2, index).reshape(place.shape) % BUCKET
-        real = place < last[..., None]
+        rank = start[..., None] + torch.arange(self.chunk, device=query.device)  # (B, rounds, Q, chunk)
+        index = rank.clamp(max=memory.order.shape[2] - 1).flatten(2)
+        position = memory.order.gather(2, index).reshape(rank.shape) % BUCKET
+        real = rank < last[..., None]
         return position.transpose(1, 2).flatten(2), real.transpose(1, 2).flatten(2)
 
     def scores(self, query: Tensor, memory: Memory) -> Tensor:

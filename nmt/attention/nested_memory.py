@@ -80,10 +80,10 @@ class NestedMemoryAttention(MemoryAttention):
     def slot_places(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Return 1 − the van der Corput sequence in base 2 (K,): the bit-reversed k − 1, as a fraction."""
         digits = torch.arange(self.slots, device=device)
-        places = torch.ones(self.slots, device=device)
+        positions = torch.ones(self.slots, device=device)
         value = 1.0
         for _ in range((self.slots - 1).bit_length()):
             value /= 2
-            places = places - value * (digits % 2)
+            positions = positions - value * (digits % 2)
             digits = digits // 2
-        return places.to(dtype)
+        return positions.to(dtype)

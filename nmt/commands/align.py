@@ -113,7 +113,7 @@ def _stdin_groups() -> Iterator[tuple[list[str], list[str]]]:
         if wrong:
             yield [source for source, _ in sides[:wrong]], [target for _, target in sides[:wrong]]
         if wrong < len(sides):
-            place = f"{STDIN}:{done + wrong + 1}"
+            where = f"{STDIN}:{done + wrong + 1}"
             tabs = counted(len(sides[wrong]) - 1, "tab")
-            raise UserError(f"{place}: {tabs}; write a source, one tab and a translation on each line")
+            raise UserError(f"{where}: {tabs}; write a source, one tab and a translation on each line")
         done += len(lines)

@@ -124,7 +124,7 @@ def _score_link_file(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
     sides = (options.src, options.tgt) if options.src is not None and options.tgt is not None else None
     hypotheses, golds = read_both(options.alignments, how, options.links, options.gold, sides)
     bases = f"alignments_base={options.alignments_base} and links_base={options.links_base}"
-    scores = score_links(hypotheses, golds, place=options.alignments, settings=how, bases=bases)
+    scores = score_links(hypotheses, golds, file=options.alignments, settings=how, bases=bases)
     return score_lines(scores), {
         "precision": scores.precision,
         "recall": scores.recall,
@@ -246,4 +246,4 @@ def _score_model_links(
     links = forced_links(translator, sources, targets, on_failure=warn, on_lost=lost.add)
     lost.warn()
     bases = f"links_base={options.links_base}"
-    return score_links(links, golds, place=options.links, settings=options.gold, bases=bases)
+    return score_links(links, golds, file=options.links, settings=options.gold, bases=bases)

@@ -147,16 +147,16 @@ def require_attention(translator: Translator, setting: str) -> None:
 EMPTY = "its translation is empty"
 
 
-def warn_of_line(place: str, consequence: str, *, first: int = 0, separator: str = ":") -> Callable[[int, str], None]:
+def warn_of_line(name: str, consequence: str, *, first: int = 0, separator: str = ":") -> Callable[[int, str], None]:
     """Return a function for ``on_failure``, which gets a row and a reason, and prints a warning to stderr.
 
-    ``place`` is the file of the lines, ``first`` the number of lines before them. ``separator`` stands between the file
+    ``name`` is the file of the lines, ``first`` the number of lines before them. ``separator`` stands between the file
     and the number of the line.
     """
 
     def warn(row: int, reason: str) -> None:
         what = reason if reason == CUT else f"{reason}; {consequence}"
-        print_message(f"warning: {place}{separator}{first + row + 1}: {what}")
+        print_message(f"warning: {name}{separator}{first + row + 1}: {what}")
 
     return warn
 

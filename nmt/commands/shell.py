@@ -103,8 +103,8 @@ def describe_error(error: BaseException) -> tuple[int, list[str]]:
             fix = "install the toolkit with its dependencies: pip install nmt-memory-attention"
             return USER_ERROR, [f"error: the package {package} is not installed; {fix}"]
         case OSError(strerror=str()):
-            place = f"{_text(error.filename)}: " if error.filename is not None else ""
-            return USER_ERROR, [f"error: {place}{error.strerror}; {suggest_fix(error)}"]
+            file = f"{_text(error.filename)}: " if error.filename is not None else ""
+            return USER_ERROR, [f"error: {file}{error.strerror}; {suggest_fix(error)}"]
         case _ if is_out_of_memory(error):
             limits = describe_limits()
             fix = f"{'raise this limit' if limits else 'stop other programs'}, or give less text at once"
@@ -122,12 +122,12 @@ def _line_of_trusted_code(error: BaseException) -> str | None:
     """Return FILE:LINE of the innermost call in a package that the user trusted; None if the error was not in one."""
     if isinstance(error, SyntaxError) and error.filename is not None and trusted_packages:
         return f"{error.filename}:{error.lineno}"
-    place = None
+    location = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if frame.f_globals.get("__name__", "").partition(".")[0] in trusted_packages:
-            place = f"{frame.f_code.co_filename}:{line}"
+            location = f"{frame.f_code.co_filename}:{line}"
     cause = error.__cause__ or error.__context__
-    return place if place is not None or cause is None else _line_of_trusted_code(cause)
+    return location if location is not None or cause is None else _line_of_trusted_code(cause)
 
 
 def _text(path: object) -> str:

@@ -388,14 +388,14 @@ def _translation_groups(
 
 
 def _translate_memories(
-    translator: Translator, place: Path, search: SearchOptions, *, alignments: bool
+    translator: Translator, path: Path, search: SearchOptions, *, alignments: bool
 ) -> Iterator[list[Translation]]:
-    """Yield translations of the memories in ``place`` (a folder or one file), ``MEMORIES`` at a time."""
+    """Yield translations of the memories in ``path`` (a folder or one file), ``MEMORIES`` at a time."""
     from nmt.inference.memories import in_line_order, load_memory, memory_files, translate_encoded, weights_fingerprint
 
-    files = memory_files(place)
+    files = memory_files(path)
     model = weights_fingerprint(translator.trained)
-    checked = in_line_order(files) if place.is_dir() else iter(files)
+    checked = in_line_order(files) if path.is_dir() else iter(files)
     while group := list(islice(checked, MEMORIES)):
         memories = [load_memory(file, translator.trained, model=model) for file in group]
         warn = partial(_warn_of_memory, group)

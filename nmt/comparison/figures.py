@@ -130,15 +130,13 @@ def draw_lengths(
     panels = ((bleu, "BLEU"), (times, f"milliseconds per sentence, {how}"))
     for axes, (columns, title) in zip(figure.subplots(1, 2), panels, strict=True):
         for row in rows:
-            shown = [
-                (place, row.values[column.key]) for place, column in enumerate(columns) if column.key in row.values
-            ]
+            shown = [(x, row.values[column.key]) for x, column in enumerate(columns) if column.key in row.values]
             if shown:
-                places, values = zip(*shown, strict=True)
+                positions, values = zip(*shown, strict=True)
                 # One run has no deviation. matplotlib draws no bar of length nan.
                 bars = [stdev(numbers) if len(numbers) > 1 else math.nan for numbers in values]
                 style = {**styles[row.label], "marker": "o", "capsize": 2}
-                axes.errorbar(places, [*map(fmean, values)], bars, label=_safe(row.label), **style)
+                axes.errorbar(positions, [*map(fmean, values)], bars, label=_safe(row.label), **style)
         axes.set_xticks(range(len(labels)), labels)
         axes.set_xlim(-0.4, len(labels) - 0.6)
         _finish(axes, "source length, pieces", title)

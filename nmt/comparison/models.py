@@ -132,27 +132,27 @@ def _job_number(job: Path) -> int:
 
 def read_run(folder: Path) -> Run:
     """Read a finished run. Raises UserError, which names the folder, if it is not one."""
-    place = f"models={folder}"
+    setting = f"models={folder}"
     omit = "remove it from models="
     if not folder.is_dir():
-        raise UserError(f"{place}: no such folder; name folders that nmt-train has finished, such as runs/demo")
-    config = read_yaml(folder / CONFIG_FILE, place)
+        raise UserError(f"{setting}: no such folder; name folders that nmt-train has finished, such as runs/demo")
+    config = read_yaml(folder / CONFIG_FILE, setting)
     try:
         summary = read_json(folder / SUMMARY_FILE)
     except FileNotFoundError:
-        raise UserError(f"{place}: has not finished; resume it with nmt-train resume=true, or {omit}") from None
+        raise UserError(f"{setting}: has not finished; resume it with nmt-train resume=true, or {omit}") from None
     except (OSError, ValueError) as error:
-        raise UserError(f"{place}: {SUMMARY_FILE} cannot be read ({error}); train it again, or {omit}") from None
+        raise UserError(f"{setting}: {SUMMARY_FILE} cannot be read ({error}); train it again, or {omit}") from None
     if not isinstance(summary, dict) or not isinstance(summary.get("test"), dict):
-        raise UserError(f"{place}: was trained without a test set; train it with one, or {omit}")
+        raise UserError(f"{setting}: was trained without a test set; train it with one, or {omit}")
     for file, tree, types in ((CONFIG_FILE, config, CONFIG_TYPES), (SUMMARY_FILE, summary, SUMMARY_TYPES)):
         for key, kind in types.items():
             value = value_at(tree, key)
             if value is not MISSING and not isinstance(value, kind):
-                raise UserError(f"{place}: {file} is damaged ({key}={value!r:.40}); train it again, or {omit}")
+                raise UserError(f"{setting}: {file} is damaged ({key}={value!r:.40}); train it again, or {omit}")
     for name in (SOURCES, REFERENCES, TRANSLATIONS, *([] if has_adapter(folder) else [MODEL_FILE])):
         if not (folder / name).is_file():
-            raise UserError(f"{place}: has no {name}; name a folder that nmt-train has finished")
+            raise UserError(f"{setting}: has no {name}; name a folder that nmt-train has finished")
     return Run(folder, config, summary)
 
 
@@ -283,8 +283,8 @@ def names_model(wanted: str | None, label: str, folders: Sequence[Path]) -> bool
     """Return whether ``wanted`` is the label of a model, or the folder of one of its runs."""
     if wanted is None:
         return False
-    places = [folder.resolve() for folder in folders]
-    return wanted.rstrip("/") in (label, f"attention={label}") or Path(os.path.realpath(wanted)) in places
+    resolved = [folder.resolve() for folder in folders]
+    return wanted.rstrip("/") in (label, f"attention={label}") or Path(os.path.realpath(wanted)) in resolved
 
 
 def unknown_baseline(wanted: str, labels: Sequence[str]) -> UserError:

@@ -86,14 +86,14 @@ def _search(run: Run) -> dict[str, Any]:
 def _measure(run: Run, engine: str, timing: Timing, export: Callable[[Run], Path], progress: str) -> dict[str, Any]:
     """Translate in a new process. Raises UserError if the engine cannot run the model."""
     options, test, groups, _ = timing
-    place = export(run) if engine in GRAPH_SUFFIX else run.folder
+    folder = export(run) if engine in GRAPH_SUFFIX else run.folder
     print_message(progress)
     search = _search(run)
     if search.get("coverage_penalty") and 1 in options.beams:
         search["coverage_penalty"] = 0.0  # greedy search has none, and all beam sizes must do the same work
     result = run_worker(
         {
-            "model": str(place),
+            "model": str(folder),
             "engine": engine,
             "device": options.device if engine == "torch" else "auto",
             "threads": options.threads,

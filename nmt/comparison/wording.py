@@ -119,12 +119,14 @@ def explain_conditions(rows: Sequence[Row], conditions: Mapping[str, Any], comma
     machine = conditions["machine"]
     versions = conditions["versions"]
     named = ", ".join(f"{name} {number}" for name, number in versions.items())
-    place = f"{machine['processor']}, {counted(machine['threads'], 'thread')}, {machine['device']}, {machine['system']}"
+    machine_text = (
+        f"{machine['processor']}, {counted(machine['threads'], 'thread')}, {machine['device']}, {machine['system']}"
+    )
     settings = differing_settings({row.label: row.runs[0] for row in rows})
     commits = sorted({str((run.summary.get("toolkit") or {}).get("commit")) for row in rows for run in row.runs})
     return [
         ("command", command),
-        ("machine", place),
+        ("machine", machine_text),
         ("versions", f"toolkit {conditions['toolkit']}, {named}"),
         ("trained at commit", ", ".join(commits)),
         *((row.label, "; ".join([*map(_weights, row.runs), *settings[row.label]])) for row in rows),

@@ -279,8 +279,8 @@ def explain(error: Exception, name: str, overrides: list[str], folders: Sequence
         if match[1].startswith("hydra/"):
             return _explain_plugin(match[1].removeprefix("hydra/"), text)
         group, _, option = match[1].partition("/")
-        place = next((key_of(word) for word in overrides if word.startswith(f"{group}@") and option in word), group)
-        return unknown_choice(group, option, folders).replace(group, place, 1)
+        entry = next((key_of(word) for word in overrides if word.startswith(f"{group}@") and option in word), group)
+        return unknown_choice(group, option, folders).replace(group, entry, 1)
     groups = [word for word in overrides if os.path.isdir(config_dir() / key_of(word))]
     if "Config group override must be" in text or (isinstance(error, TypeError) and groups):
         return f"{' '.join(groups)}: must be the name of a choice, such as attention=none"

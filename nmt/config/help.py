@@ -58,8 +58,8 @@ def describe_groups(folders: Sequence[Path]) -> Iterator[str]:
         yield from _describe_group(group, default, files)
         inner = {pair for file in files.values() for pair in file.chosen if pair[0].startswith(f"/{SELF_ATTENTION}@")}
         for entry, choice in inner:
-            place = f"{group}.{entry.partition('@')[2]}"
-            yield from _describe_group(place, choice, group_choices(SELF_ATTENTION, folders))
+            key = f"{group}.{entry.partition('@')[2]}"
+            yield from _describe_group(key, choice, group_choices(SELF_ATTENTION, folders))
 
 
 def _describe_group(group: str, default: Any, files: Mapping[str, YamlFile]) -> Iterator[str]:

@@ -105,12 +105,12 @@ def _put(tree: dict[str, Any], key: str, value: Any) -> None:
     tree[last] = value
 
 
-def read_yaml(file: Path, place: str = "") -> dict[str, Any]:
-    """Read what ``nmt.config.to_yaml`` wrote. Raises UserError, naming ``place`` or the folder, where it is damaged.
+def read_yaml(file: Path, name: str = "") -> dict[str, Any]:
+    """Read what ``nmt.config.to_yaml`` wrote. Raises UserError, naming ``name`` or the folder, where it is damaged.
 
     The file may come from a stranger: text such as ``${oc.env:…}`` is not interpolated.
     """
-    place = place or str(file.parent)
+    name = name or str(file.parent)
     try:
         text = read_text(file)
         _refuse_deep_yaml(text)
@@ -118,9 +118,9 @@ def read_yaml(file: Path, place: str = "") -> dict[str, Any]:
         assert isinstance(config, dict)
     except FileNotFoundError:
         problem = f"has no {file.name}" if file.parent.is_dir() else "no such folder"
-        raise UserError(f"{place}: {problem}; name a folder that nmt-train has finished") from None
+        raise UserError(f"{name}: {problem}; name a folder that nmt-train has finished") from None
     except Exception:  # a damaged file raises any exception
-        raise UserError(f"{place}: its {file.name} is damaged; name a folder that nmt-train has finished") from None
+        raise UserError(f"{name}: its {file.name} is damaged; name a folder that nmt-train has finished") from None
     data = config.get("data")
     if isinstance(data, dict) and data.get("_target_") == "nmt.text.parallel.ParallelFiles":
         data["_target_"] = "nmt.data.parallel.ParallelFiles"  # its name in runs of model format 1

@@ -121,15 +121,15 @@ def _end_of_element(text: str, start: int) -> int:
 def _end_of_brackets(text: str, start: int) -> int:
     """Return the end of the brackets that open at ``start``, or ``start`` if they are not closed."""
     depth = 0
-    place = start
-    while place < len(text):
-        if (match := QUOTED.match(text, place)) and text[place - 1] in "[{,: ":
-            place = match.end()
+    index = start
+    while index < len(text):
+        if (match := QUOTED.match(text, index)) and text[index - 1] in "[{,: ":
+            index = match.end()
             continue
-        depth += (text[place] in "[{") - (text[place] in "]}")
-        place += 1
-        if depth == 0 and text[place - 1] in "]}":
-            return place
+        depth += (text[index] in "[{") - (text[index] in "]}")
+        index += 1
+        if depth == 0 and text[index - 1] in "]}":
+            return index
     return start
 
 
@@ -168,10 +168,10 @@ def _advice(key: str, known: Sequence[str], folders: Sequence[Path]) -> str:
         return f"; use {name}"
     group, _, rest = key.partition(".")
     inner, _, last_name = key.rpartition(".")  # encoder.self_attention.window
-    for place, name, inside in ((group, rest, group), (inner, last_name, inner.rpartition(".")[2])):
-        choices = sorted(set(_choices_with(name, inside, folders))) if place and name else []
+    for owner, name, inside in ((group, rest, group), (inner, last_name, inner.rpartition(".")[2])):
+        choices = sorted(set(_choices_with(name, inside, folders))) if owner and name else []
         if choices:
-            *others, last = (f"{place}={choice}" for choice in choices)
+            *others, last = (f"{owner}={choice}" for choice in choices)
             return f"; {', '.join(others)} and {last} have it" if others else f"; {last} has it"
     return suggestion(key, [name for name in known if not key.startswith(f"{name}.")])
 

@@ -118,9 +118,9 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
     config = train_config(arguments)
     launch = detect_launch()
     if launch is not None and not config.resume and folder is None and (launch.restarts or launch.is_named):
-        place = (Path(config.runs), config.name)
+        run = (Path(config.runs), config.name)
         restarted = launch.restarts > 0
-        arguments = restarted_arguments(*place, launch.identifier, arguments, restarted=restarted)
+        arguments = restarted_arguments(*run, launch.identifier, arguments, restarted=restarted)
         config = train_config(arguments)
     runs = Path(config.runs)
     name = config.name
@@ -327,13 +327,13 @@ def _reached_limits(folder: Path) -> dict[str, int]:
 
 def _explain_finished(folder: Path, reached: Mapping[str, int], trust: Sequence[str]) -> list[str]:
     """Return the error text for resuming a finished run, with the commands that train its model further."""
-    place = _naming(folder)
-    new = f"a new run from its model: nmt-train {shlex.join([f'init_from={folder}', *place, *trust])}"
+    naming = _naming(folder)
+    new = f"a new run from its model: nmt-train {shlex.join([f'init_from={folder}', *naming, *trust])}"
     if not reached:
         return [f"resume=true: {folder} has finished; for {new}"]
     twice = [f"training.{key}={2 * made}" for key, made in reached.items()]
     made = " and ".join(counted(made, LIMITS[key].removesuffix("s")) for key, made in reached.items())
-    more = shlex.join([*place, "resume=true", *twice, *trust])
+    more = shlex.join([*naming, "resume=true", *twice, *trust])
     return [
         f"resume=true: {folder} has finished after {made}; for {next(iter(reached.values()))} more: nmt-train {more}",
         f"for {new}",

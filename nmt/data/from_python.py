@@ -54,16 +54,16 @@ def column_problem(columns: Sequence[str] | None) -> str | None:
     return f"data.columns=[{','.join(columns)}]: source and target are the same column; name two"
 
 
-def _from_columns(texts: Mapping[str, Any], place: str, columns: Sequence[str] | None) -> tuple[Any, Any]:
+def _from_columns(texts: Mapping[str, Any], name: str, columns: Sequence[str] | None) -> tuple[Any, Any]:
     """Return the values of both columns; a missing key has the value None."""
     if columns is None:
         names = ", ".join(map(str, texts))
-        raise UserError(f"{place} has the columns {names}; name source and target, such as columns=('en', 'de')")
+        raise UserError(f"{name} has the columns {names}; name source and target, such as columns=('en', 'de')")
     source = texts.get(columns[0])
     target = texts.get(columns[1])
     if isinstance(source, str) and isinstance(target, str):
         return source, target
     for column, value in zip(columns, (source, target), strict=True):
         if not isinstance(value, str) and not is_missing(value):
-            raise UserError(f"{place}: column {column} is {value!r:.80}; must be text")
+            raise UserError(f"{name}: column {column} is {value!r:.80}; must be text")
     return source, target

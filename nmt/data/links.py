@@ -58,7 +58,7 @@ class _Item(NamedTuple):
 
 def parse_links(
     lines: Sequence[str],
-    place: str,
+    name: str,
     settings: LinkSettings = PLAIN,
     *,
     sentences: Sequence[tuple[str, str]] | None = None,
@@ -67,19 +67,19 @@ def parse_links(
     """Return the links of each sentence; the first line that is not blank decides the format.
 
     ``count`` is the number of sentences. It follows from ``sentences`` if they are given, and otherwise from the links.
-    Raises UserError, which names ``place`` and the line, for a malformed link, for one outside its sentences, and for a
+    Raises UserError, which names ``name`` and the line, for a malformed link, for one outside its sentences, and for a
     wrong number of sentences.
     """
     naacl = is_naacl(lines)
-    items = [*(_naacl_items if naacl else _pharaoh_items)(lines, place)]
+    items = [*(_naacl_items if naacl else _pharaoh_items)(lines, name)]
     size = max((item.sentence + 1 for item in items), default=0) if naacl else len(lines)
     wanted = len(sentences) if sentences is not None else size if count is None else count
     if size > wanted or (size < wanted and not naacl):
         have = f"links of sentence {size:,}" if naacl else f"{counted(size, 'line')} of links"
-        raise UserError(f"{place} has {have} for {counted(wanted, 'sentence')}; links and sentences must be parallel")
-    words = [(item, _from_zero(item, place, settings)) for item in items]
+        raise UserError(f"{name} has {have} for {counted(wanted, 'sentence')}; links and sentences must be parallel")
+    words = [(item, _from_zero(item, name, settings)) for item in items]
     if sentences is not None:
-        _check_bounds(words, sentences, place, settings)
+        _check_bounds(words, sentences, name, settings)
     sure: dict[int, set[Link]] = defaultdict(set)
     possible: dict[int, set[Link]] = defaultdict(set)
     for item, link in words:
@@ -94,10 +94,10 @@ def is_naacl(lines: Sequence[str]) -> bool:
     return any(NAACL.fullmatch(line.strip()) for line in [line for line in lines if line.strip()][:1])
 
 
-def require_links(golds: Sequence[Links], place: str) -> None:
+def require_links(golds: Sequence[Links], name: str) -> None:
     """Raise UserError if no sentence has a gold link: nothing would be scored."""
     if golds and not any(gold.possible for gold in golds):
-        raise UserError(f"{place}: no links in {counted(len(golds), 'line')}; give gold links, one line per pair")
+        raise UserError(f"{name}: no links in {counted(len(golds), 'line')}; give gold links, one line per pair")
 
 
 def links_from_python(given: Any, sentences: Sequence[tuple[str, str]]) -> list[Links]:
@@ -114,16 +114,16 @@ def links_from_python(given: Any, sentences: Sequence[tuple[str, str]]) -> list[
         raise UserError(f"links: {counted(len(listed), 'item')} for {counted(len(sentences), 'sentence')}; {what}")
     golds = []
     for row, (item, sentence) in enumerate(zip(listed, sentences, strict=True)):
-        place = f"links[{row}]"
+        name = f"links[{row}]"
         try:
-            gold = parse_links([item], place, count=1)[0] if isinstance(item, str) else _as_links(item)
+            gold = parse_links([item], name, count=1)[0] if isinstance(item, str) else _as_links(item)
         except (TypeError, ValueError):
-            raise TypeError(f"{place}={item!r:.80}: {type(item).__name__}; {what}") from None
+            raise TypeError(f"{name}={item!r:.80}: {type(item).__name__}; {what}") from None
         sizes = [count_words(side) for side in sentence]
         for i, j in sorted(gold.sure | gold.possible):
             if not (0 <= i < sizes[0] and 0 <= j < sizes[1]):
                 texts = f"{sizes[0]:,} and {counted(sizes[1], 'word')}"
-                raise UserError(f"{place}: ({i}, {j}) points outside the sentences of {texts}; count words from 0")
+                raise UserError(f"{name}: ({i}, {j}) points outside the sentences of {texts}; count words from 0")
         golds.append(gold)
     require_links(golds, "links")
     return golds
@@ -147,12 +147,12 @@ def links_of_first(lines: Sequence[str], count: int) -> list[str]:
     return ["" if number is not None and number >= beyond else line for line, number in pairs]
 
 
-def _pharaoh_items(lines: Sequence[str], place: str) -> Iterator[_Item]:
+def _pharaoh_items(lines: Sequence[str], name: str) -> Iterator[_Item]:
     for row, line in enumerate(lines):
         for text in line.split():
             match = PHARAOH.fullmatch(text)
             if match is None:
-                raise UserError(f"{place}:{row + 1}: {_not_a_link(text, line)}")
+                raise UserError(f"{name}:{row + 1}: {_not_a_link(text, line)}")
             link = (int(match[1]), int(match[3]))
             yield _Item(sentence=row, link=link, sure=match[2] == "-", line=row + 1, text=text)
 
@@ -167,7 +167,7 @@ def _not_a_link(text: str, line: str) -> str:
     return f"{text!r:.40}: not a link; write i-j (sure), ipj or i?j (possible)"
 
 
-def _naacl_items(lines: Sequence[str], place: str) -> Iterator[_Item]:
+def _naacl_items(lines: Sequence[str], name: str) -> Iterator[_Item]:
     """Yield the links. Sentences are counted from 1, or from 0 if a link belongs to sentence 0."""
     items = []
     for number, line in enumerate(lines, start=1):
@@ -179,25 +179,25 @@ def _naacl_items(lines: Sequence[str], place: str) -> Iterator[_Item]:
             link = (int(match[2]), int(match[3]))
             items.append(_Item(sentence=sentence, link=link, sure=sure, line=number, text=text))
         elif text:
-            raise UserError(f"{place}:{number}: {text!r:.80}: not a link; write sentence i j S, or P for possible")
+            raise UserError(f"{name}:{number}: {text!r:.80}: not a link; write sentence i j S, or P for possible")
     first = min([1, *(item.sentence for item in items)])
     for item in items:
         yield item._replace(sentence=item.sentence - first)
 
 
-def _from_zero(item: _Item, place: str, settings: LinkSettings) -> Link:
+def _from_zero(item: _Item, name: str, settings: LinkSettings) -> Link:
     """Return the link (source word, target word), counted from 0."""
     i, j = (word - settings.base for word in item.link)
     if min(i, j) < 0:
         raise UserError(
-            f"{place}:{item.line}: {item.text!r} counts words from 0, not from {settings.base};"
+            f"{name}:{item.line}: {item.text!r} counts words from 0, not from {settings.base};"
             f" set {settings.key}_base=0"
         )
     return (j, i) if settings.swap else (i, j)
 
 
 def _check_bounds(
-    words: Sequence[tuple[_Item, Link]], sentences: Sequence[tuple[str, str]], place: str, settings: LinkSettings
+    words: Sequence[tuple[_Item, Link]], sentences: Sequence[tuple[str, str]], name: str, settings: LinkSettings
 ) -> None:
     """Raise UserError for the first link outside its sentences, with the reading under which all links fit."""
     sizes = [(count_words(source), count_words(target)) for source, target in sentences]
@@ -217,7 +217,7 @@ def _check_bounds(
         advice = "only spaces and tabs end words; replace other whitespace in the text, such as U+00A0"
     first, second = sizes[outside.sentence]
     raise UserError(
-        f"{place}:{outside.line}: {outside.text} points outside the sentences of {first:,} and"
+        f"{name}:{outside.line}: {outside.text} points outside the sentences of {first:,} and"
         f" {counted(second, 'word')}; {advice}"
     )
 

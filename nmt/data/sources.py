@@ -77,13 +77,13 @@ def given_pairs(
 
 
 def _by_part(parts: Any, data: DataSettings, needed: Iterable[str]) -> dict[str, Iterable[Pair]]:
-    place = f"data._target_={data.block['_target_']}"
+    setting = f"data._target_={data.block['_target_']}"
     iterable = isinstance(parts, Mapping) and all(isinstance(pairs, Iterable) for pairs in parts.values())
     if not iterable or not set(parts) <= set(PARTS):
-        raise UserError(f"{place}: must return sentence pairs by part ({', '.join(PARTS)})")
+        raise UserError(f"{setting}: must return sentence pairs by part ({', '.join(PARTS)})")
     for part in needed:
         if part not in parts:
-            raise UserError(f"{place}: returned no {part} part; it is needed")
+            raise UserError(f"{setting}: returned no {part} part; it is needed")
     checked = {part: CheckedPairs(parts[part], part, data) for part in PARTS if part in parts}
     return {part: pairs if part == "train" and pairs.is_lazy else list(pairs) for part, pairs in checked.items()}
 

@@ -42,8 +42,8 @@ class Catalogue:
             self._file = polib.pofile(_Text(f"{text}\n"))  # without a line break, it could be the name of a file
         except (OSError, UnicodeError, ValueError) as error:
             line = re.search(r"line (\d+)", str(error))
-            place = f"{name}:{line[1]}" if line else name
-            raise UserError(f"{place}: not a file of gettext ({reason(error)}); see msgfmt -c {name}") from None
+            location = f"{name}:{line[1]}" if line else name
+            raise UserError(f"{location}: not a file of gettext ({reason(error)}); see msgfmt -c {name}") from None
         for row, message in enumerate(text.split("\n"), start=1):
             if escape := ESCAPE.match(message):
                 fix = f"write the character itself, such as msgcat {name} > NEW does for most"
@@ -69,7 +69,7 @@ class Catalogue:
         """Return the file with these translations of its lines. Of several plural forms, the first is the singular."""
         remaining: Iterator[str] = iter(translations)
         for entry, segments in self._messages:
-            texts = [part.fill([next(remaining) for _ in part.places]) for part in segments]
+            texts = [part.fill([next(remaining) for _ in part.indices]) for part in segments]
             if entry.msgid_plural:
                 numbers = sorted({*entry.msgstr_plural, *self._forms}) or [0]
                 entry.msgstr_plural = {number: texts[len(numbers) == 1 or number > 0] for number in numbers}

@@ -26,36 +26,36 @@ EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Segments:
-    """The parts of a text, of which those at ``places`` are translated."""
+    """The parts of a text, of which those at ``indices`` are translated."""
 
     parts: Sequence[str]
-    places: Sequence[int]
+    indices: Sequence[int]
     finish: Callable[[str], str] = str
     """Change a translation before it is written."""
 
     @property
     def lines(self) -> list[str]:
         """The lines to translate."""
-        return [self.parts[place] for place in self.places]
+        return [self.parts[index] for index in self.indices]
 
     def fill(self, translations: Sequence[str]) -> str:
         """Return the text with these translations of its lines."""
         parts = [*self.parts]
-        for place, translation in zip(self.places, translations, strict=True):
-            parts[place] = self.finish(translation)
+        for index, translation in zip(self.indices, translations, strict=True):
+            parts[index] = self.finish(translation)
         return "".join(parts)
 
 
 def split_text(text: str, form: Format) -> Segments:
     """Return the segments of a text: its lines, or in HTML what stands between tags that end a sentence."""
     parts = list[str]()
-    places = list[int]()
+    indices = list[int]()
     for part, is_text in _html_parts(text) if form == "html" else _lines(text):
         before, core, after = EDGES.fullmatch(part).groups() if is_text else ("", "", part)  # type: ignore[union-attr]
         if core:
-            places.append(len(parts) + 1)
+            indices.append(len(parts) + 1)
         parts += [before, core, after]
-    return Segments(parts, places)
+    return Segments(parts, indices)
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:

@@ -26,7 +26,7 @@ def split_subtitles(lines: Sequence[str], name: str) -> Segments:
     Raises UserError, with the line, where a cue has no number or no times.
     """
     parts = list[str]()
-    places = list[int]()
+    indices = list[int]()
     row = 0
     is_cue = False  # whether a cue is above
     while row < len(lines):
@@ -53,10 +53,10 @@ def split_subtitles(lines: Sequence[str], name: str) -> Segments:
             # Subtitles have tags, but no entities.
             cue = " ".join(text[start:].split()).replace("&", "&amp;")
             if cue:
-                places.append(len(parts) + 1)
+                indices.append(len(parts) + 1)
             parts += [text[:start], STYLE.sub(r"<nmt-\g<0>/>", cue), "\n"]
         row = stop
-    return Segments(parts, places, wrap)
+    return Segments(parts, indices, wrap)
 
 
 def _check_cue(lines: Sequence[str], row: int, name: str) -> None:

@@ -110,10 +110,10 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        for place in (folder, *folder.parents):
-            if os.path.lexists(place) and not place.is_dir():
-                link = f"a symbolic link to {os.readlink(place)}, which is" if place.is_symlink() else "is"
-                raise UserError(f"{place}: {link} not a folder; remove it, or choose another place") from None
+        for path in (folder, *folder.parents):
+            if os.path.lexists(path) and not path.is_dir():
+                link = f"a symbolic link to {os.readlink(path)}, which is" if path.is_symlink() else "is"
+                raise UserError(f"{path}: {link} not a folder; remove it, or choose another place") from None
         raise UserError(f"{folder}: cannot be created: {error.strerror}; {suggest_fix(error)}") from None
 
 

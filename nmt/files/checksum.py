@@ -71,14 +71,14 @@ def archive_fingerprint(archive: Path) -> str:
         return f"{size}-{fingerprint(stream.read())}"
 
 
-def require_format(stored: object, supported: int, *, place: str | Path, fix: str) -> None:
-    """Raise UserError unless ``stored``, the format version in ``place``, equals ``supported``.
+def require_format(stored: object, supported: int, *, name: str | Path, fix: str) -> None:
+    """Raise UserError unless ``stored``, the format version in ``name``, equals ``supported``.
 
     Files store the version as a number, as text or as bytes. ``fix`` says what to do about an older or missing one.
     """
     text = stored.decode(errors="replace") if isinstance(stored, bytes) else str(stored)
     if not text.isdecimal():
-        raise UserError(f"{place}: no valid format version; {fix}")
+        raise UserError(f"{name}: no valid format version; {fix}")
     if int(text) != supported:
         advice = "update the toolkit" if int(text) > supported else fix
-        raise UserError(f"{place}: format {int(text)}, but this version reads format {supported}; {advice}")
+        raise UserError(f"{name}: format {int(text)}, but this version reads format {supported}; {advice}")

@@ -89,9 +89,9 @@ def refuse_links(folder: Path, names: Collection[str] | None = None) -> None:
     """
     pending = [(folder, 1)]
     while pending:
-        place, depth = pending.pop()
+        inner, depth = pending.pop()
         try:
-            entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+            entries = sorted(os.scandir(inner), key=lambda entry: entry.name)
         except FileNotFoundError:  # another process has deleted a temporary folder
             continue
         for entry in entries:

@@ -321,7 +321,7 @@ def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine
     """Load an encoded line. Raises UserError if it is damaged or belongs to a model with another fingerprint."""
     metadata, tensors = _read(path)
     kind = type(trained.model.attention).__name__
-    require_format(metadata.get("format"), FORMAT, place=path, fix="encode again")
+    require_format(metadata.get("format"), FORMAT, name=path, fix="encode again")
     if metadata.get("kind") != kind:
         raise UserError(
             f"{path}: a memory of {metadata.get('kind')}, but the model has {kind}; use the model that encoded it"
@@ -354,33 +354,33 @@ def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine
     return EncodedLine(source, seed, ids, words)
 
 
-def memory_files(place: Path) -> list[Path]:
-    """Return ``place`` itself if it is a file, or else the folder's files in line order.
+def memory_files(path: Path) -> list[Path]:
+    """Return ``path`` itself if it is a file, or else the folder's files in line order.
 
     Raises UserError if a file of the folder is missing.
     """
-    if not place.is_dir():
-        return [place]
+    if not path.is_dir():
+        return [path]
     try:
-        count = int(read_text(place / COUNT))
+        count = int(read_text(path / COUNT))
     except OSError:
-        raise UserError(f"memory={place}: has no {COUNT}; name a folder that nmt-encode wrote") from None
+        raise UserError(f"memory={path}: has no {COUNT}; name a folder that nmt-encode wrote") from None
     except ValueError:
         count = -1
     if count < 0:
-        raise UserError(f"memory={place}: its {COUNT} holds no number of files; encode again")
+        raise UserError(f"memory={path}: its {COUNT} holds no number of files; encode again")
     # Look at the existing files only: a damaged count may be a huge number.
-    numbers = {int(file.stem) for file in place.glob("*.safetensors") if file.stem.isdecimal()}
-    numbers = {number for number in numbers if number and (place / memory_name(number)).is_file()}
+    numbers = {int(file.stem) for file in path.glob("*.safetensors") if file.stem.isdecimal()}
+    numbers = {number for number in numbers if number and (path / memory_name(number)).is_file()}
     if surplus := sorted(number for number in numbers if number > count):
         raise UserError(
-            f"memory={place}: {memory_name(surplus[0])} exceeds the number of files in {COUNT}, {count:,}; encode again"
+            f"memory={path}: {memory_name(surplus[0])} exceeds the number of files in {COUNT}, {count:,}; encode again"
         )
     if len(numbers) < count:
         first = next(number for number in range(1, count + 1) if number not in numbers)
         missing = f"{count - len(numbers):,} of {counted(count, 'file')} missing, the first is {memory_name(first)}"
-        raise UserError(f"memory={place}: {missing}; encode again")
-    return [place / memory_name(number) for number in range(1, count + 1)]
+        raise UserError(f"memory={path}: {missing}; encode again")
+    return [path / memory_name(number) for number in range(1, count + 1)]
 
 
 def in_line_order(files: Sequence[Path]) -> Iterator[Path]:

@@ -116,14 +116,14 @@ def pack(trained: TrainedModel) -> dict[str, Any]:
     }
 
 
-def unpack(stored: Mapping[str, Any], *, place: Path, trust: Sequence[str] = ()) -> TrainedModel:
-    """Build the model from the contents of the file ``place``, in evaluation mode.
+def unpack(stored: Mapping[str, Any], *, file: Path, trust: Sequence[str] = ()) -> TrainedModel:
+    """Build the model from the contents of the file ``file``, in evaluation mode.
 
     Raises UserError if the contents cannot be used.
     """
     if "format" not in stored or "weights" not in stored:
-        raise UserError(f"{place}: not a model of this toolkit; name a folder that nmt-train wrote")
-    require_format(stored["format"], FORMAT, place=place, fix="train again")
+        raise UserError(f"{file}: not a model of this toolkit; name a folder that nmt-train wrote")
+    require_format(stored["format"], FORMAT, name=file, fix="train again")
     try:
         _check_types(stored)
         source = Tokenizer(_as_bytes(stored["tokenizers"]["source"]))
@@ -143,10 +143,10 @@ def unpack(stored: Mapping[str, Any], *, place: Path, trust: Sequence[str] = ())
         if infinite := non_finite(model.state_dict()):
             raise ValueError(f"{infinite}: contains infinite values or NaN; train again with a smaller learning rate")
     except UserError as error:
-        raise UserError(f"{place}: {error}") from None
+        raise UserError(f"{file}: {error}") from None
     except Exception as error:  # a damaged configuration can fail with any exception
         raise UserError(
-            f"{place}: weights, configuration and tokenizers do not match ({type(error).__name__}: {reason(error)}); "
+            f"{file}: weights, configuration and tokenizers do not match ({type(error).__name__}: {reason(error)}); "
             "train again"
         ) from None
     return TrainedModel(
@@ -226,14 +226,14 @@ def load_folder(
         if infinite := non_finite(trained.model.state_dict()):
             raise UserError(f"adapter={adapter}: {infinite} has infinite values or NaN; train the adapter again")
         return trained
-    place = folder / MODEL_FILE
-    if not place.is_file():
+    file = folder / MODEL_FILE
+    if not file.is_file():
         fix = "name a folder that nmt-train has finished, such as runs/demo"
         if has_checkpoint(folder):
             fix = f"finish its training with nmt-train name={folder.name} resume=true, or {fix}"
         problem = "has no model.pt" if folder.is_dir() else "no such folder"
         raise UserError(f"{key}={folder}: {problem}; {fix}")
-    trained = unpack(read_checkpoint(place), place=place, trust=trust)
+    trained = unpack(read_checkpoint(file), file=file, trust=trust)
     _warn_of_changed_code(folder)
     return trained
 
@@ -316,12 +316,12 @@ def find_base(folder: Path, *, key: str = "model") -> Path:
     ``folder``.
     """
     about, _ = _read(folder / ADAPTER)
-    place = Path(os.path.normpath(folder.resolve() / about["base_folder"]))
-    if model_fingerprint(place) == about["base"]:
-        return place
-    problem = "has changed since" if model_fingerprint(place) else "does not exist any more"
+    base = Path(os.path.normpath(folder.resolve() / about["base_folder"]))
+    if model_fingerprint(base) == about["base"]:
+        return base
+    problem = "has changed since" if model_fingerprint(base) else "does not exist any more"
     raise UserError(
-        f"{key}={folder}: an adapter of the model in {place}, which {problem}; "
+        f"{key}={folder}: an adapter of the model in {base}, which {problem}; "
         f"give that model and adapter={folder}, or train the adapter again"
     )
 
@@ -374,7 +374,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     except (SafetensorError, OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read as an adapter ({reason(error)}); {RETRAIN}") from None
     about = about if isinstance(about, dict) else {}
-    require_format(about.get("format"), ADAPTER_FORMAT, place=path, fix=RETRAIN)
+    require_format(about.get("format"), ADAPTER_FORMAT, name=path, fix=RETRAIN)
     valid = all(isinstance(about.get(key), str) for key in ("base", "base_folder", "digest"))
     rank = about.get("rank")
     alpha = about.get("alpha")
@@ -384,9 +384,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return about, tensors
 
 
-def _relative(place: Path, folder: Path) -> str:
-    """Return the path of ``place`` relative to ``folder``, so that both can be moved together."""
+def _relative(path: Path, folder: Path) -> str:
+    """Return the path of ``path`` relative to ``folder``, so that both can be moved together."""
     try:
-        return Path(os.path.relpath(place.resolve(), folder.resolve())).as_posix()
+        return Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
     except ValueError:  # on another drive of Windows
-        return place.resolve().as_posix()
+        return path.resolve().as_posix()

@@ -51,7 +51,7 @@ class Reader:
         runtime = self.runtime
         if isinstance(runtime, Ensemble):
             raise UserError("an ensemble cannot score given translations or store memories; name a single model")
-        return load_torch(runtime.place, runtime.settings) if isinstance(runtime, OnnxModel) else cast(Any, runtime)
+        return load_torch(runtime.root, runtime.settings) if isinstance(runtime, OnnxModel) else cast(Any, runtime)
 
     def encode(self, line: str) -> list[int]:
         """Return the source piece ids of ``line``, with ``</s>``."""

@@ -55,7 +55,7 @@ class Shard(NamedTuple):
         return fingerprint(self.lines)
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         """The shard as messages name it, with lines counted from 1."""
         return f"lines {self.first + 1:,} to {self.first + len(self.lines):,}"
 
@@ -179,7 +179,7 @@ def translator_fingerprint(translator: Translator, folder: Path, adapter: str | 
         return fingerprint(translator.runtime.properties.checksums)
     from nmt.inference.model_folder import model_fingerprint  # imports torch
 
-    return " ".join(model_fingerprint(Path(place)) for place in (folder, adapter) if place is not None)
+    return " ".join(model_fingerprint(Path(path)) for path in (folder, adapter) if path is not None)
 
 
 SETTINGS = "settings.json"

@@ -25,10 +25,10 @@ UPDATE_NAME = re.compile(r"\.parametrizations\.\w+\.0\.[AB]$")
 
 
 class Matrix(NamedTuple):
-    """A matrix of a model, and the (module, name) of every place that uses it: a tied output layer uses the table."""
+    """A matrix of a model, and the (module, name) of each use: a tied output layer uses the table."""
 
     weight: Tensor
-    places: list[tuple[nn.Module, str]]
+    uses: list[tuple[nn.Module, str]]
 
 
 class LowRankUpdate(nn.Module):
@@ -58,14 +58,14 @@ def matrices(model: Seq2Seq, parts: Collection[str] = PARTS) -> dict[str, Matrix
     the embeddings only. Biases, normalisations and other parameters are left out.
     """
     named: dict[int, tuple[str, Matrix]] = {}
-    for place, module in model.named_modules():
+    for module_name, module in model.named_modules():
         if not isinstance(module, ADAPTABLE):
             continue
         for name, weight in module.named_parameters(recurse=False):
             if weight.ndim == 2:
-                full_name = f"{place}.{name}"
+                full_name = f"{module_name}.{name}"
                 _, matrix = named.setdefault(id(weight), (full_name, Matrix(weight, [])))
-                matrix.places.append((module, name))
+                matrix.uses.append((module, name))
     return {name: matrix for name, matrix in named.values() if _part(name) in parts}
 
 
@@ -82,8 +82,8 @@ def adapt_problem(model: Seq2Seq, *, rank: int, parts: Collection[str]) -> str |
     if not sides:
         return f"adapt.to=[{','.join(parts)}]: no matrices to adapt there; add another part of {', '.join(PARTS)}"
     if rank > max(sides):
-        place = ", ".join(parts)
-        return f"adapt.rank={rank}: larger than the shorter side of every matrix in {place}; use {max(sides)} or less"
+        names = ", ".join(parts)
+        return f"adapt.rank={rank}: larger than the shorter side of every matrix in {names}; use {max(sides)} or less"
     return None
 
 
@@ -97,9 +97,9 @@ def adapt(model: Seq2Seq, *, rank: int, alpha: float, parts: Collection[str] = P
         raise ValueError(problem)
     chosen = matrices(model, parts)
     model.requires_grad_(False)
-    for weight, places in chosen.values():
+    for weight, uses in chosen.values():
         update = LowRankUpdate(weight, rank=rank, alpha=alpha)
-        for module, name in places:
+        for module, name in uses:
             parametrize.register_parametrization(module, name, update)
     model.register_state_dict_post_hook(_drop_frozen)  # type: ignore[no-untyped-call]
     model.register_load_state_dict_post_hook(_accept_missing)  # type: ignore[no-untyped-call]
@@ -122,11 +122,11 @@ def updates(model: Seq2Seq) -> dict[str, LowRankUpdate]:
 @torch.no_grad()
 def merge(model: Seq2Seq) -> None:
     """Add the updates to the weights, so that the model is a plain one again."""
-    places = list(_updated_places(model))
-    sums = {id(_original(module, name)): getattr(module, name) for module, name in places}
-    for module, name in places:
+    uses = list(_updated_weights(model))
+    sums = {id(_original(module, name)): getattr(module, name) for module, name in uses}
+    for module, name in uses:
         parametrize.remove_parametrizations(module, name, leave_parametrized=False)
-    for module, name in places:
+    for module, name in uses:
         weight = getattr(module, name)
         weight.copy_(sums[id(weight)])
     model.requires_grad_(True)
@@ -141,7 +141,7 @@ def add_updates(model: Seq2Seq, tensors: Mapping[str, tuple[Tensor, Tensor]], *,
         weight.addmm_(b.to(weight), a.to(weight), alpha=scale)
 
 
-def _updated_places(model: Seq2Seq) -> Iterator[tuple[nn.Module, str]]:
+def _updated_weights(model: Seq2Seq) -> Iterator[tuple[nn.Module, str]]:
     """Yield the (module, name) of each weight that has an update."""
     for module in model.modules():
         if parametrize.is_parametrized(module):

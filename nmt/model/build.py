@@ -119,12 +119,12 @@ def _construct(settings: ModelSettings, trust: Sequence[str], group: str, **supp
 
 def require_attributes(part: nn.Module, group: str) -> None:
     """Raise ValueError, naming the class and the attribute, unless ``part`` has all that its ``group`` needs."""
-    place = f"{group}._target_={type(part).__module__}.{type(part).__qualname__}"
+    setting = f"{group}._target_={type(part).__module__}.{type(part).__qualname__}"
     for name, kind in PARTS[group][1].items():
         if not hasattr(part, name):
-            raise ValueError(f"{place}: has no attribute {name!r}, which every {group} needs; set it in the class")
+            raise ValueError(f"{setting}: has no attribute {name!r}, which every {group} needs; set it in the class")
         for problem in TypeCheck().problems(getattr(part, name), kind, name):
-            raise ValueError(f"{place}: {problem}")
+            raise ValueError(f"{setting}: {problem}")
 
 
 def declared_shapes(settings: ModelSettings, *, parts: int, **sizes: Any) -> dict[str, tuple[int, ...]]:
@@ -240,9 +240,9 @@ def memory_problem(parts: Mapping[str, nn.Module], settings: ModelSettings, copi
     largest = max(counts, key=lambda name: counts[name])
     sizes = {key: value for key, value in plain(getattr(settings, largest)).items() if type(value) is int}
     key = max(sizes, key=lambda key: sizes[key], default=None)
-    place = largest if key is None else f"{largest}.{key}={sizes[key]}"
+    setting = largest if key is None else f"{largest}.{key}={sizes[key]}"
     return (
-        f"{place}: training a model of {total:,} parameters needs {needed / GIGABYTE:,.0f} GB of memory, but "
+        f"{setting}: training a model of {total:,} parameters needs {needed / GIGABYTE:,.0f} GB of memory, but "
         f"{available / GIGABYTE:,.1f} GB are free; lower the sizes of the model, its layers or its vocabulary"
     )
 

@@ -229,13 +229,13 @@ class _NBest:
 
     def endings(self, groups: int) -> Endings:
         """Return all endings, sentence by sentence: the best of each group, the second best of each, and so on."""
-        row, place = np.nonzero(self._score > -np.inf)
-        order = np.lexsort((-self._score[row, place], place, row // groups))
-        row, place = row[order], place[order]
+        row, rank = np.nonzero(self._score > -np.inf)
+        order = np.lexsort((-self._score[row, rank], rank, row // groups))
+        row, rank = row[order], rank[order]
         return Endings(
             sentence=row // groups,
-            length=self._length[row, place],
-            slot=self._slot[row, place],
-            log_prob=self._log_prob[row, place],
-            finished=self._finished[row, place],
+            length=self._length[row, rank],
+            slot=self._slot[row, rank],
+            log_prob=self._log_prob[row, rank],
+            finished=self._finished[row, rank],
         )

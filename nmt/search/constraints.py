@@ -32,7 +32,7 @@ class ConstrainedState(NamedTuple):
     """(b,) row of each sentence in the encoded batch."""
     tokens: Integers
     """(b,N,1+T) ``<s>`` and the T pieces of each hypothesis."""
-    places: Integers
+    progress: Integers
     """(b,N) the state of each hypothesis in the prefix of its sentence; -1 before ``<s>``."""
 
 
@@ -47,7 +47,7 @@ class ConstrainedEngine(Generic[Source]):
         self._no_repeat = no_repeat
         self._prefixes = prefixes
         self._ends = np.array([len(prefix) for prefix in prefixes])
-        self._allowed = cache(lambda row, place: np.array([*prefixes[row][place]], dtype=np.int64))
+        self._allowed = cache(lambda row, step: np.array([*prefixes[row][step]], dtype=np.int64))
 
     def encode(self, sources: list[list[int]]) -> Source:
         """Encode the batch as the other engine does."""
@@ -68,22 +68,22 @@ class ConstrainedEngine(Generic[Source]):
         banned: Sequence[int] | None = None,
     ) -> tuple[ConstrainedState, Floats, Integers, Floats]:
         """Return the k best candidates that no constraint forbids, with the state and the read weights."""
-        inner, rows, history, places = state
+        inner, rows, history, progress = state
         sentences = np.arange(len(rows))[:, None]
         history = np.concatenate([history[sentences, parents], tokens[..., None]], axis=2)
-        places = self._advance(rows, places[sentences, parents], tokens)
-        inside = np.argwhere(places < self._ends[rows, None])
+        progress = self._advance(rows, progress[sentences, parents], tokens)
+        inside = np.argwhere(progress < self._ends[rows, None])
         # A hypothesis of T pieces has T - n + 1 n-grams, each of which can forbid one piece.
         forbidden = 0 if self._no_repeat is None else max(0, history.shape[2] - self._no_repeat)
         # k must not depend on other lines of the batch, except within a prefix.
         wanted = WHOLE_VOCABULARY if len(inside) else k + forbidden
         inner, log_probs, ids, weights = self._engine.step(inner, tokens, parents, wanted, banned)
-        state = ConstrainedState(inner, rows, history, places)
+        state = ConstrainedState(inner, rows, history, progress)
         if not len(inside) and not forbidden:
             return state, log_probs, ids, weights
         blocked = _repeats(history[..., 1:], ids, self._no_repeat) if self._no_repeat else np.zeros(ids.shape, np.bool_)
         for row, slot in inside:
-            blocked[row, slot] = ~np.isin(ids[row, slot], self._allowed(int(rows[row]), int(places[row, slot])))
+            blocked[row, slot] = ~np.isin(ids[row, slot], self._allowed(int(rows[row]), int(progress[row, slot])))
         return state, *_first_allowed(blocked, log_probs, ids, k), weights
 
     def drop(self, state: ConstrainedState, keep: Integers) -> ConstrainedState:
@@ -95,15 +95,15 @@ class ConstrainedEngine(Generic[Source]):
         """Return the alignment of the other engine."""
         return self._engine.align(source, row, weights)
 
-    def _advance(self, rows: Integers, places: Integers, tokens: Integers) -> Integers:
+    def _advance(self, rows: Integers, progress: Integers, tokens: Integers) -> Integers:
         """Return the states in the prefixes after ``tokens`` (b,N)."""
-        places = places.copy()
-        for row, slot in np.argwhere(places < self._ends[rows, None]):
-            place = places[row, slot]
+        progress = progress.copy()
+        for row, slot in np.argwhere(progress < self._ends[rows, None]):
+            step = progress[row, slot]
             # An impossible hypothesis, which only fills its slot, may hold another piece.
-            following = self._prefixes[rows[row]][place].get(int(tokens[row, slot])) if place >= 0 else 0
-            places[row, slot] = self._ends[rows[row]] if following is None else following
-        return places
+            following = self._prefixes[rows[row]][step].get(int(tokens[row, slot])) if step >= 0 else 0
+            progress[row, slot] = self._ends[rows[row]] if following is None else following
+        return progress
 
 
 def _repeats(history: Integers, ids: Integers, n: int) -> Booleans:

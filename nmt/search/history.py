@@ -78,14 +78,14 @@ class History:
     def trace(self, endings: Endings) -> list[Traced]:
         """Return tokens, their log-probabilities and, if they are kept, the weights of each ending.
 
-        Walks once from the last step to the first, for all endings together: ``places`` are their hypotheses in the
-        concatenated steps. Steps after the end of a hypothesis do not change its slot, and their entries in ``places``
+        Walks once from the last step to the first, for all endings together: ``indices`` are their hypotheses in the
+        concatenated steps. Steps after the end of a hypothesis do not change its slot, and their entries in ``indices``
         are not used.
         """
         sentence, length, slot, _, finished = endings
         times = min(len(self._steps), int(length.max(initial=0)) + 1)
         steps = self._steps[:times]
-        places = np.zeros((len(length), times), dtype=np.int64)
+        indices = np.zeros((len(length), times), dtype=np.int64)
         reads = self._empty_reads(len(length), times)
         end = sum(step.tokens.size for step in steps)
         rows, row = None, sentence
@@ -94,19 +94,19 @@ class History:
             if step.rows is not rows:  # sentences only leave the batch, so rows stay sorted
                 rows = step.rows
                 row = np.minimum(np.searchsorted(rows, sentence), len(rows) - 1)
-            place = row * step.tokens.shape[1] + slot
+            index = row * step.tokens.shape[1] + slot
             end -= step.tokens.size
-            places[:, time] = end + place
-            slot = np.where(length > time, step.parents.ravel().take(place, mode="clip"), slot)
+            indices[:, time] = end + index
+            slot = np.where(length > time, step.parents.ravel().take(index, mode="clip"), slot)
             if reads is not None and step.weights is not None:
                 # ``slot`` is now the hypothesis that made the prediction. It is also right for </s>, which has no slot.
                 active = length + finished > time
                 reads[active, time] = step.weights[row[active], slot[active]]
         totals = np.zeros((len(length), times + 2))
-        tokens = np.zeros_like(places)
+        tokens = np.zeros_like(indices)
         if times:
-            tokens = np.concatenate([step.tokens.ravel() for step in steps]).take(places, mode="clip")
-            gathered = np.concatenate([step.log_probs.ravel() for step in steps]).take(places, mode="clip")
+            tokens = np.concatenate([step.tokens.ravel() for step in steps]).take(indices, mode="clip")
+            gathered = np.concatenate([step.log_probs.ravel() for step in steps]).take(indices, mode="clip")
             totals[:, 1:-1] = np.where(np.arange(times) < length[:, None], gathered, 0.0)
         totals[np.arange(len(length)), length + 1] = endings.log_prob  # with </s>, where it has one
         log_probs = np.diff(totals)

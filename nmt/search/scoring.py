@@ -55,17 +55,17 @@ class Scorer:
         bounds = self.upper_bound(log_prob, length + finished)
         if not self._options.coverage_penalty:
             return bounds
-        sentence, place = np.nonzero((bounds > -np.inf) & (bounds > threshold[:, None]))
+        sentence, column = np.nonzero((bounds > -np.inf) & (bounds > threshold[:, None]))
         count = len(sentence)
         endings = Endings(
             sentence=rows[sentence],
             length=np.full(count, length),
-            slot=slots[sentence, place],
-            log_prob=log_prob[sentence, place],
+            slot=slots[sentence, column],
+            log_prob=log_prob[sentence, column],
             finished=np.full(count, finished),
         )
         scores = np.full_like(bounds, -np.inf)
-        scores[sentence, place] = self.score_endings(endings)
+        scores[sentence, column] = self.score_endings(endings)
         return scores
 
 

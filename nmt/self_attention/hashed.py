@@ -78,7 +78,7 @@ class HashedSelfAttention(BlockSelfAttention):
         return torch.cat([turned, -turned], dim=-1).argmax(-1).transpose(-1, -2)
 
     @torch.no_grad()
-    def _places(self, queries: Tensor, mask: Tensor) -> Tensor:
+    def _ranks(self, queries: Tensor, mask: Tensor) -> Tensor:
         """Return numbers (B, H, T, rounds) that differ by less than ``chunk`` only if two positions see each other."""
         length = mask.shape[1]
         bucket = self._buckets(queries).masked_fill(~mask[:, None, :, None], 2 * self.rotations.shape[2])
@@ -86,44 +86,44 @@ class HashedSelfAttention(BlockSelfAttention):
         return codes.argsort(dim=2).argsort(dim=2) + bucket * self.chunk  # each bucket begins ``chunk`` numbers later
 
     def by_products(self, projected: Projected, visible: Tensor) -> Tensor:
-        places = self._places(projected.queries, visible[:, 0, -1])
+        ranks = self._ranks(projected.queries, visible[:, 0, -1])
         position = torch.arange(visible.shape[3], device=visible.device)
-        visible = visible & (self._seen(places[:, :, :, None], places[:, :, None]) > 0)
+        visible = visible & (self._seen(ranks[:, :, :, None], ranks[:, :, None]) > 0)
         scores = hidden_scores(projected.queries, projected.keys, visible)
         return scores.masked_fill(position[:, None] == position, ITSELF).softmax(-1) @ projected.values
 
     def by_blocks(self, projected: Projected, mask: Tensor, *, after: bool) -> Tensor:
-        places = self._places(projected.queries, mask)
-        rounds = [self._round(projected, places, number, after=after) for number in range(len(self.rotations))]
+        ranks = self._ranks(projected.queries, mask)
+        rounds = [self._round(projected, ranks, number, after=after) for number in range(len(self.rotations))]
         outputs, totals = (torch.stack(parts) for parts in zip(*rounds, strict=True))
         return (totals.softmax(0) * outputs).sum(0)
 
-    def _seen(self, places: Tensor, others: Tensor) -> Tensor:
-        """Return the number of rounds in which positions see each other, N of appendix A; ``_places`` gives places."""
-        return ((places - others).abs() < self.chunk).sum(-1)
+    def _seen(self, ranks: Tensor, others: Tensor) -> Tensor:
+        """Return the number of rounds in which positions see each other, N of appendix A; ``_ranks`` gives ranks."""
+        return ((ranks - others).abs() < self.chunk).sum(-1)
 
-    def _round(self, projected: Projected, places: Tensor, number: int, *, after: bool) -> tuple[Tensor, Tensor]:
+    def _round(self, projected: Projected, ranks: Tensor, number: int, *, after: bool) -> tuple[Tensor, Tensor]:
         """Return the output (B, H, T, d) of round ``number``, and the logarithm of its sum of weights (B, H, T, 1)."""
-        order = places[..., number].argsort(dim=2)
+        order = ranks[..., number].argsort(dim=2)
         length = order.shape[2]
 
         def in_order(field: Tensor) -> Tensor:
             return in_blocks(field.gather(2, order[..., None].expand(-1, -1, -1, field.shape[3])), self.chunk)
 
-        own_places = in_order(places)
+        own_ranks = in_order(ranks)
         own = in_blocks(order[..., None], self.chunk)
-        keys, values, other_places, other = (
+        keys, values, other_ranks, other = (
             with_neighbours(blocks, after=after)
-            for blocks in (in_order(projected.keys), in_order(projected.values), own_places, own)
+            for blocks in (in_order(projected.keys), in_order(projected.values), own_ranks, own)
         )
         real = with_neighbours(in_blocks(torch.ones_like(order[..., None], dtype=torch.bool), self.chunk), after=after)
         other = other.transpose(-1, -2)
-        own_places, other_places = own_places[..., None, :], other_places[..., None, :, :]
-        here = (own_places[..., number] - other_places[..., number]).abs() < self.chunk
+        own_ranks, other_ranks = own_ranks[..., None, :], other_ranks[..., None, :, :]
+        here = (own_ranks[..., number] - other_ranks[..., number]).abs() < self.chunk
         visible = here & real.transpose(-1, -2) & (after | (own >= other))
         scores = hidden_scores(in_order(projected.queries), keys, visible)
         scores = scores.masked_fill(visible & (own == other), ITSELF)
-        scores = scores - self._seen(own_places, other_places).clamp(min=1).to(scores.dtype).log()
+        scores = scores - self._seen(own_ranks, other_ranks).clamp(min=1).to(scores.dtype).log()
         back = order.argsort(dim=2)[..., None]
         output = in_sequence(scores.softmax(-1) @ values, length)
         total = in_sequence(scores.logsumexp(-1, keepdim=True), length)

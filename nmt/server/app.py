@@ -286,7 +286,7 @@ class Server:
             if isinstance(result, Failure):
                 raise Refused(400, f"q: {line[:40]!r}…: {result.reason}")
         in_order = iter(results)
-        return [[next(in_order) for _ in segments.places] for segments in texts]
+        return [[next(in_order) for _ in segments.indices] for segments in texts]
 
     async def translate(self, request: Request) -> Response:
         """LibreTranslate's /translate: one text or a list, as text or HTML, with alternatives."""

@@ -30,7 +30,7 @@ class Task(Protocol):
         ...
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         """The task as messages name it, in the plural."""
         ...
 
@@ -114,8 +114,8 @@ def run_tasks(tasks: Iterable[AnyTask], workers: Workers) -> Generator[tuple[Any
                 if result.final:
                     raise UserError(result.reason)
                 if failures[number] == ATTEMPTS:
-                    raise UserError(f"{task.place}: failed {ATTEMPTS} times ({result.reason}); give fewer workers=")
-                print_message(f"warning: {task.place}: {result.reason}; trying them again")
+                    raise UserError(f"{task.label}: failed {ATTEMPTS} times ({result.reason}); give fewer workers=")
+                print_message(f"warning: {task.label}: {result.reason}; trying them again")
                 again.append(task)
                 replacements += 1
 

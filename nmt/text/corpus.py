@@ -258,7 +258,7 @@ def open_arrow(path: Path, *, mapped: bool) -> Any:
     name = os.fsencode(path)  # as text, pyarrow accepts UTF-8 names only
     reader = pa.ipc.open_file(pa.memory_map(name) if mapped else pa.OSFile(name).read_buffer())
     metadata = reader.schema.metadata or {}
-    require_format(metadata.get(FORMAT_KEY), FORMAT, place=path, fix=FIX)
+    require_format(metadata.get(FORMAT_KEY), FORMAT, name=path, fix=FIX)
     if not reader.schema.equals(SCHEMA) or metadata.keys() - {FORMAT_KEY, SHARD_KEY}:
         raise ValueError("other columns than nmt-prepare writes")
     return reader

@@ -59,8 +59,8 @@ class SeenHashes:
         is_new[np.unique(hashes, return_index=True)[1]] = True
         for level in self._levels:
             rows = np.flatnonzero(is_new)
-            places = np.minimum(np.searchsorted(level, hashes[rows]), len(level) - 1)
-            is_new[rows] = level[places] != hashes[rows]
+            indices = np.minimum(np.searchsorted(level, hashes[rows]), len(level) - 1)
+            is_new[rows] = level[indices] != hashes[rows]
         if is_new.any():
             self._levels.append(np.sort(hashes[is_new]))
         while len(self._levels) > 1 and len(self._levels[-2]) <= 2 * len(self._levels[-1]):

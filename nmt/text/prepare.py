@@ -66,8 +66,8 @@ def scan(pairs: Iterable[Pair]) -> Scan:
         digest.update(_bytes(pair))
         if count < SAMPLE_PAIRS:
             sample.append((count, pair))
-        elif (place := int(generator.random() * (count + 1))) < SAMPLE_PAIRS:
-            sample[place] = (count, pair)
+        elif (index := int(generator.random() * (count + 1))) < SAMPLE_PAIRS:
+            sample[index] = (count, pair)
         count += 1
     sample.sort(key=lambda item: item[0])
     return Scan(count, [pair for _, pair in sample], digest.hexdigest())

@@ -44,7 +44,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """Read ``settings.json``. Raises UserError unless ``write_settings`` could have written it."""
     try:
         settings: dict[str, Any] = read_json(folder / SETTINGS_FILE)
-        require_format(settings.get("format"), FORMAT, place=folder / SETTINGS_FILE, fix=FIX)
+        require_format(settings.get("format"), FORMAT, name=folder / SETTINGS_FILE, fix=FIX)
         valid = settings.pop("checksum", None) == settings_checksum(settings) and _are_valid(settings)
     except (OSError, ValueError, AttributeError):  # AttributeError: not an object
         valid = False

@@ -190,7 +190,7 @@ class ShardPairs(NamedTuple):
     pairs: list[Pair]
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         return f"the pairs of shard {self.number + 1}"
 
 

@@ -93,10 +93,10 @@ class Tokenizer:
     own normalisation. If it has no byte fallback, it loses the characters that it did not see in training.
     """
 
-    def __init__(self, serialized: bytes, place: str = "tokenizer") -> None:
-        """Load the bytes of ``to_bytes`` or of any SentencePiece model; errors name ``place``."""
+    def __init__(self, serialized: bytes, name: str = "tokenizer") -> None:
+        """Load the bytes of ``to_bytes`` or of any SentencePiece model; errors name ``name``."""
         self._serialized = serialized
-        self._model = _load(serialized, place)
+        self._model = _load(serialized, name)
         self._from_model, self._to_model = _id_maps(self._model)
         self._renumbered = self._to_model != list(range(len(self._to_model)))
         try:
@@ -108,7 +108,7 @@ class Tokenizer:
                 if model_id >= 0 and self._model.is_byte(model_id)
             }
         except ValueError:  # a piece is not UTF-8, or a byte piece not <0x..>
-            raise _not_a_model(place) from None
+            raise _not_a_model(name) from None
         self._invisible = {
             our_id for our_id, i in enumerate(self._to_model) if our_id < len(SPECIALS) or self._model.is_control(i)
         }
@@ -499,19 +499,19 @@ def _with_spaces(first: list[int], last: list[int]) -> PieceWords:
     return PieceWords(first, last)
 
 
-def _load(serialized: bytes, place: str) -> sentencepiece.SentencePieceProcessor:
+def _load(serialized: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
     model = sentencepiece.SentencePieceProcessor()
     try:
         loaded = bool(serialized) and model.LoadFromSerializedProto(serialized)
     except (RuntimeError, UnicodeDecodeError):  # its message quotes a piece that is not UTF-8
         loaded = False
     if not loaded or model.get_piece_size() == 0:
-        raise _not_a_model(place)
+        raise _not_a_model(name)
     return model
 
 
-def _not_a_model(place: str) -> UserError:
-    return UserError(f"{place}: not a SentencePiece model; give a .model file from spm_train or nmt-prepare")
+def _not_a_model(name: str) -> UserError:
+    return UserError(f"{name}: not a SentencePiece model; give a .model file from spm_train or nmt-prepare")
 
 
 def _id_maps(model: sentencepiece.SentencePieceProcessor) -> tuple[list[int], list[int]]:

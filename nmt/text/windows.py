@@ -117,7 +117,7 @@ class WindowPlan:
             batches.append(left)
         batches = split_up(batches, longer, count)
         if self._shuffle:
-            batches = [batches[place] for place in random.permutation(len(batches))]
+            batches = [batches[index] for index in random.permutation(len(batches))]
         return [rows[batch] for batch in split_up(batches, longer, count + halved)]
 
 
@@ -131,9 +131,9 @@ def _class_bounds(longest: int) -> np.ndarray:
 
 def _share_out(number: int, room: Sequence[int]) -> list[int]:
     """Split ``number`` in proportion to ``room``, and at most ``room`` for each; the last one gets any excess."""
-    shares = [number * places // max(1, sum(room)) for places in room]
-    shares = [min(share, places) for share, places in zip(shares, room, strict=True)]
-    for index, places in enumerate(room):
-        shares[index] += min(places - shares[index], number - sum(shares))
+    shares = [number * capacity // max(1, sum(room)) for capacity in room]
+    shares = [min(share, capacity) for share, capacity in zip(shares, room, strict=True)]
+    for index, capacity in enumerate(room):
+        shares[index] += min(capacity - shares[index], number - sum(shares))
     shares[-1] += number - sum(shares)
     return shares

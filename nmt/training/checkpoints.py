@@ -68,7 +68,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         checkpoint = read_checkpoint(Path(path), keys=KEYS)
-        require_format(checkpoint.get("format"), FORMAT, place=path, fix="start a new run")
+        require_format(checkpoint.get("format"), FORMAT, name=path, fix="start a new run")
         return checkpoint
 
 

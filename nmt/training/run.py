@@ -69,8 +69,8 @@ def train_into(
         if rank() != 0:
             return _train(folder, config, pairs, store_config, None)
         with lock_folder(folder, must_stay=True):
-            for place in (folder, folder / CHECKPOINTS):
-                remove_leftovers(place, locked=True)
+            for path in (folder, folder / CHECKPOINTS):
+                remove_leftovers(path, locked=True)
             with open_tracker(config.logger, folder, resume=config.resume, trust=config.trust) as tracker:
                 return _train(folder, config, pairs, store_config, tracker)
     except Exception as error:
@@ -189,9 +189,9 @@ def _log_outcome(fitted: Fitted, training: TrainingSettings) -> None:
 def _prepared_text(folder: Path, config: Train, given: Mapping[str, Any] | None) -> Prepared:
     """Open prepared text, or prepare it in ``folder``/data."""
     if isinstance(config.data, PreparedData) or config.resume:
-        place = Path(config.data.folder) if isinstance(config.data, PreparedData) else folder / "data"
-        prepared = open_prepared(place, needed=NEEDED_PARTS)
-        _refuse_shared(config, f"data.folder={place}", prepared.source, prepared.target)
+        prepared_folder = Path(config.data.folder) if isinstance(config.data, PreparedData) else folder / "data"
+        prepared = open_prepared(prepared_folder, needed=NEEDED_PARTS)
+        _refuse_shared(config, f"data.folder={prepared_folder}", prepared.source, prepared.target)
         if not config.resume:
             for part, account in prepared.accounts.items():
                 for line in account.overlap_lines():
@@ -225,11 +225,11 @@ def _warn_of_text(prepared: Prepared, given: str | None) -> None:
             warn(f"{problem}")
 
 
-def _refuse_shared(config: Train, place: str, source: Tokenizer, target: Tokenizer) -> None:
-    """Raise UserError where one embedding table is to serve the two vocabularies of ``place``."""
+def _refuse_shared(config: Train, setting: str, source: Tokenizer, target: Tokenizer) -> None:
+    """Raise UserError where one embedding table is to serve the two vocabularies of ``setting``."""
     if config.embeddings.shared and source.to_bytes() != target.to_bytes():
         raise UserError(
-            f"embeddings.shared=true: needs one vocabulary for both sides, but {place} has two; "
+            f"embeddings.shared=true: needs one vocabulary for both sides, but {setting} has two; "
             "set embeddings.shared=false"
         )
 

@@ -57,7 +57,7 @@ class Teacher(Guide):
             attention.check_length(torch.tensor([prepared.corpora["train"].longest_source()[0] + 1]))  # </s>
         except ValueError as error:
             raise UserError(f"guide.model={model}: {error}") from None
-        self.place = f"guide.model={model}"
+        self.setting = f"guide.model={model}"
         self.model = teacher.model.eval().requires_grad_(False)
 
     @staticmethod
@@ -85,7 +85,9 @@ class Contexts(Teacher):
     def start(self, model: Seq2Seq) -> None:
         """Copy the teacher's weights. Raises UserError if the contexts of both models would not be comparable."""
         if not isinstance(self.model.attention, SourceAttention):
-            raise UserError(f"{self.place}: its attention compares no source states; train it with attention=bahdanau")
+            raise UserError(
+                f"{self.setting}: its attention compares no source states; train it with attention=bahdanau"
+            )
         if not model.attention.needs_trace:
             kind = type(model.attention).__name__
             raise UserError(f"guide=contexts: {kind} keeps no contexts; choose attention=memory, or guide=teacher")
@@ -98,13 +100,13 @@ class Contexts(Teacher):
             # A table that this model shares and the teacher has twice is overwritten by the second one.
             if name not in agreeing or not torch.equal(copied[name], teacher[name]):
                 raise UserError(
-                    f"{self.place}: {name} does not fit this model; give both the same embeddings and encoder"
+                    f"{self.setting}: {name} does not fit this model; give both the same embeddings and encoder"
                 )
         source = torch.full((1, 1), EOS, device=model.embedding.weight.device)
         slots = model.encode(source, source > 0)[0].slots.shape[2]
         if slots != self.model.attention.context_size:
             raise UserError(
-                f"{self.place}: its contexts have {self.model.attention.context_size} numbers, and the slots of "
+                f"{self.setting}: its contexts have {self.model.attention.context_size} numbers, and the slots of "
                 f"this model's attention {slots}; choose attention=memory, or guide=teacher"
             )
 

@@ -47,14 +47,16 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
     """
     longest = prepared.corpora["train"].longest_source()[0] + 1
     base = None
-    start, place, adapted = None, config.init_from, config.adapt
-    if place is not None and adapted is not None:
-        base = Base(Path(place), model_fingerprint(Path(place)))  # before loading: the file may be replaced meanwhile
-    if checkpoint is not None and place is not None:
+    start, init_from, adapted = None, config.init_from, config.adapt
+    if init_from is not None and adapted is not None:
+        base = Base(
+            Path(init_from), model_fingerprint(Path(init_from))
+        )  # before loading: the file may be replaced meanwhile
+    if checkpoint is not None and init_from is not None:
         longest = _resumed(checkpoint, base)
-    if place is not None and (checkpoint is None or base is not None):
-        start = load_folder(Path(place), trust=config.trust, key="init_from")
-        _refuse_other_tokenizer(start, prepared, place)
+    if init_from is not None and (checkpoint is None or base is not None):
+        start = load_folder(Path(init_from), trust=config.trust, key="init_from")
+        _refuse_other_tokenizer(start, prepared, init_from)
         longest = start.longest_source
     sizes: dict[str, Any] = {
         "source_vocabulary": len(prepared.source),
@@ -65,8 +67,8 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
     copies = numbers_per_weight(config.optimizer, config.device, frozen=adapted is not None)
     require_memory(config, copies, **sizes)  # the vocabulary of prepared text is known only now
     model = build_model(config, **sizes)
-    if start is not None and place is not None:
-        _copy_weights(model, start.model, place)
+    if start is not None and init_from is not None:
+        _copy_weights(model, start.model, init_from)
     trained = TrainedModel(
         model=model,
         source=prepared.source,
@@ -132,30 +134,30 @@ def refuse_longer(attention: Attention, prepared: Prepared) -> None:
             raise UserError(f"data.{part}: pair {row + 1}: {error}") from None
 
 
-def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, place: str) -> None:
+def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, init_from: str) -> None:
     """Raise UserError where the text was encoded with another tokenizer than that of the model."""
     if side := other_side(start, prepared):
         raise UserError(
-            f"init_from={place}: its {side} tokenizer is not that of the prepared text; "
-            f"prepare the text with tokenizer.{side}_model={place}/data/{side}.model"
+            f"init_from={init_from}: its {side} tokenizer is not that of the prepared text; "
+            f"prepare the text with tokenizer.{side}_model={init_from}/data/{side}.model"
         )
 
 
-def _copy_weights(model: torch.nn.Module, start: torch.nn.Module, place: str) -> None:
+def _copy_weights(model: torch.nn.Module, start: torch.nn.Module, init_from: str) -> None:
     try:
         model.load_state_dict(start.state_dict())
     except RuntimeError as error:
         reason = " ".join(str(error).split("\n")[1:2]).strip()
         raise UserError(
-            f"init_from={place}: its model has other sizes or another attention ({reason[:160]}); "
+            f"init_from={init_from}: its model has other sizes or another attention ({reason[:160]}); "
             "remove the encoder, attention, decoder and embeddings settings to inherit them"
         ) from None
     # If this model shares a table that the other model has twice, one copy has overwritten the other.
     copied = model.state_dict()
     if not all(torch.equal(copied[name], weight) for name, weight in start.state_dict().items()):
         raise UserError(
-            f"init_from={place}: its model has separate tables, but embeddings.shared=true or decoder.tied=true needs "
-            "one; remove the embeddings and decoder settings to inherit them"
+            f"init_from={init_from}: its model has separate tables, but embeddings.shared=true or decoder.tied=true "
+            "needs one; remove the embeddings and decoder settings to inherit them"
         )
 
 

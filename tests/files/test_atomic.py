@@ -315,8 +315,8 @@ def test_two_processes_may_write_at_the_same_time(tmp_path: Path, monkeypatch: p
     with replace_folder(tmp_path / "onnx") as first, replace_file(tmp_path / "out") as first_file:
         monkeypatch.setattr(os, "getpid", lambda: -1)  # stands for the other process
         with replace_folder(tmp_path / "onnx") as second, replace_file(tmp_path / "out") as second_file:
-            for place, text in ((first / "a", "first"), (second / "b", "second")):
-                place.write_text(text)
+            for name, text in ((first / "a", "first"), (second / "b", "second")):
+                name.write_text(text)
             first_file.write(b"first")
             second_file.write(b"second")
         assert content(tmp_path / "onnx") == {"b": "second"}
@@ -515,9 +515,9 @@ def test_the_fingerprint_changes_with_name_type_shape_value_and_header() -> None
 )
 def test_other_formats_are_rejected_with_advice(stored: object, problem: str) -> None:
     for supported in (2, "2", b"2"):
-        require_format(supported, 2, place="c.arrow", fix="prepare again")
+        require_format(supported, 2, name="c.arrow", fix="prepare again")
     with pytest.raises(UserError, match=f"^c.arrow: {problem}$"):
-        require_format(stored, 2, place="c.arrow", fix="prepare again")
+        require_format(stored, 2, name="c.arrow", fix="prepare again")
 
 
 # Locks.

@@ -27,7 +27,7 @@ class Numbers(NamedTuple):
     data: bytes = b""
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         return f"numbers {self.number}"
 
 

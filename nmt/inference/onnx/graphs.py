@@ -288,7 +288,7 @@ def state_fields(state: Any, path: str = "") -> Fields:
         return {} if state is None else {path.removeprefix("."): state}
     names = getattr(state, "_fields", range(len(state)))
     parts = zip(names, state, strict=True)
-    return {place: field for name, part in parts for place, field in state_fields(part, f"{path}.{name}").items()}
+    return {key: field for name, part in parts for key, field in state_fields(part, f"{path}.{name}").items()}
 
 
 def example_states(model: Seq2Seq, ids: Tensor, beams: int) -> tuple[Any, Any]:

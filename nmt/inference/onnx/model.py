@@ -73,7 +73,7 @@ class About(Properties):
 class OnnxModel:
     """An exported model (``nmt.inference.engines.Runtime``), run by onnxruntime."""
 
-    place: Path
+    root: Path
     """The folder of the run, or of the deployment."""
     folder: Path
     """The folder of the graphs."""
@@ -147,7 +147,7 @@ class OnnxModel:
         if self.torch_encodes:
             from nmt.inference.onnx.graphs import torch_encoder
 
-            encode = torch_encoder(self.place, threads=threads, trust=self.settings.trust)
+            encode = torch_encoder(self.root, threads=threads, trust=self.settings.trust)
         else:
             encode = graph_encoder(self.folder / self.encode_name, threads)
         return OnnxEngine(
@@ -171,19 +171,19 @@ def verified(file: Path, checksums: Mapping[str, int]) -> Path:
     return verify_file(file, checksums, kind=kind, fix="write it again with nmt-export")
 
 
-def is_deployment(place: Path) -> bool:
-    """Return whether ``place`` is a deployment: an export that needs no ``model.pt``."""
-    return (place / ABOUT).is_file() and not (place / MODEL_FILE).is_file()
+def is_deployment(root: Path) -> bool:
+    """Return whether ``root`` is a deployment: an export that needs no ``model.pt``."""
+    return (root / ABOUT).is_file() and not (root / MODEL_FILE).is_file()
 
 
 class _Export:
     """The files of an export, in the folder ``onnx`` of a run or in a deployment."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self.deployed = is_deployment(place)
-        self.folder = place if self.deployed else place / FOLDER
-        self.command = "nmt-export model=RUN output=FOLDER" if self.deployed else f"nmt-export model={place}"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.deployed = is_deployment(root)
+        self.folder = root if self.deployed else root / FOLDER
+        self.command = "nmt-export model=RUN output=FOLDER" if self.deployed else f"nmt-export model={root}"
         try:
             about = read_json(self.folder / ABOUT)
         except (OSError, ValueError):
@@ -195,7 +195,7 @@ class _Export:
     @cached_property
     def engines(self) -> list[OnnxEngineName]:
         """The engines that have graphs of this format and of the present model, in the order of ``GRAPH_SUFFIX``."""
-        model = self.place / MODEL_FILE
+        model = self.root / MODEL_FILE
         if self.about.get("format") != FORMAT:
             return []
         if not self.deployed and not (model.is_file() and self.about.get("model") == archive_fingerprint(model)):
@@ -227,12 +227,12 @@ class _Export:
             raise UserError(f"{self.folder / ABOUT}: not a file that nmt-export writes; write it again")
         about = build(About, self.about)
         if about.encoder == "torch" and self.deployed:
-            raise UserError(f"model={self.place}: torch has to encode the source; name the folder of the training run")
+            raise UserError(f"model={self.root}: torch has to encode the source; name the folder of the training run")
         source = Tokenizer.from_file(verified(self.folder / "source.model", self.checksums))
         joint = "target.model" not in self.checksums
         target = source if joint else Tokenizer.from_file(verified(self.folder / "target.model", self.checksums))
         return OnnxModel(
-            place=self.place,
+            root=self.root,
             folder=self.folder,
             settings=settings,
             properties=about,
@@ -242,26 +242,26 @@ class _Export:
         )
 
 
-def exported_engines(place: Path) -> list[OnnxEngineName]:
+def exported_engines(root: Path) -> list[OnnxEngineName]:
     """Return the ONNX engines that a run's folder or a deployment has graphs for, in the order of ``GRAPH_SUFFIX``.
 
     Graphs of another model, or of another export format, do not count.
     """
-    return _Export(place).engines
+    return _Export(root).engines
 
 
-def open_preferred(place: Path, settings: LoadSettings) -> OnnxModel | None:
+def open_preferred(root: Path, settings: LoadSettings) -> OnnxModel | None:
     """Load the export that ``engine=auto`` uses; None if torch has to be used.
 
     If a run's folder has graphs that cannot be used, a warning says why. Raises UserError instead if the settings ask
-    for a shortlist, because torch has none, or if ``place`` is a deployment.
+    for a shortlist, because torch has none, or if ``root`` is a deployment.
     """
-    export = _Export(place)
-    if not export.deployed and not (export.folder.is_dir() and (place / MODEL_FILE).is_file()):
+    export = _Export(root)
+    if not export.deployed and not (export.folder.is_dir() and (root / MODEL_FILE).is_file()):
         return None
     if (device := settings.device) not in ("auto", "cpu"):
         if export.deployed:
-            raise UserError(f"device={device}: {place} holds only ONNX graphs, which run on the CPU; remove device=")
+            raise UserError(f"device={device}: {root} holds only ONNX graphs, which run on the CPU; remove device=")
         return None
     try:
         if not export.engines:
@@ -276,7 +276,7 @@ def open_preferred(place: Path, settings: LoadSettings) -> OnnxModel | None:
     return model
 
 
-def open_onnx(place: Path, settings: LoadSettings) -> OnnxModel:
+def open_onnx(root: Path, settings: LoadSettings) -> OnnxModel:
     """Load the export of a run's folder, or a deployment, for the ONNX engine of the settings.
 
     Raises UserError if it is missing, damaged or of another model.
@@ -284,9 +284,9 @@ def open_onnx(place: Path, settings: LoadSettings) -> OnnxModel:
     engine = settings.engine
     if settings.device not in ("auto", "cpu"):
         raise UserError(f"device={settings.device}: engine={engine} runs on the CPU; use engine=torch")
-    if not place.is_dir():
-        raise UserError(f"model={place}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
-    export = _Export(place)
+    if not root.is_dir():
+        raise UserError(f"model={root}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
+    export = _Export(root)
     if engine in ("auto", "torch") or engine not in export.engines:
         raise UserError(f"engine={engine}: {export.problem}")
     return export.open(engine, settings)
