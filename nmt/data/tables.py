@@ -165,9 +165,13 @@ class Table:
             raise UserError(f"{self.file}:{number}: not CSV ({error}); {fix}") from None
 
     def _json_lines(self) -> Iterator[Mapping[str, Any]]:
+        keys = [json.dumps(column, ensure_ascii=False) for column in self.columns or ()]
         for number, line in enumerate(read_lines(self.file), start=1):
+            suspicious = any(line.count(key) > 1 for key in keys)
             try:
-                row = json.loads(line)
+                row = json.loads(line, object_pairs_hook=_unique_keys if suspicious else None)
+            except _RepeatedKey as error:
+                raise UserError(f"{self.file}:{number}: {error}; keep one of them") from None
             except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict):
@@ -210,6 +214,18 @@ class Table:
                 raise UserError(f"{self.file}: {paths.count(match[0])} columns are called {column}; rename the others")
             stored.append(match[0])
         return stored
+
+
+class _RepeatedKey(Exception):
+    pass
+
+
+def _unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object. Raises _RepeatedKey, because readers differ in the value that they take."""
+    names = [name for name, _ in items]
+    if len({*names}) != len(names):
+        raise _RepeatedKey(f"key {max(names, key=names.count)} occurs more than once")
+    return dict(items)
 
 
 def _no_column(column: str, names: Sequence[str]) -> str:

@@ -105,6 +105,7 @@ def test_written_pairs_are_read_in_order_and_again(tmp_path: Path, name: str, he
             ["en", "de"],
             "a.jsonl:2: not a JSON object; write one per line",
         ),
+        ("a.jsonl", b'{"en": "a", "en": "b", "de": "c"}\n', ["en", "de"], "a.jsonl:1: key en occurs more than once"),
         ("a.jsonl", b'{"en": "a"}\n', ["en", "de"], "part train has no text in column de; choose from en"),
         ("a.jsonl", b'{"en": "a", "de": 3}\n', ["en", "de"], "pair 1 of part train: column de is 3; must be text"),
         ("a.parquet", b"PAR1", ["en", "de"], "a.parquet: not a Parquet file ("),
