@@ -16,7 +16,6 @@ from torch import Tensor
 
 from nmt.attention import (
     AbcAttention,
-    DeltaAttention,
     GatedDeltaAttention,
     HashedAttention,
     LocatedMemoryAttention,
@@ -166,31 +165,6 @@ def test_contexts_alignments_and_gradients_equal_a_loop(case: str) -> None:
         torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-9)
 
 
-def test_abc_with_one_state_per_slot_is_softmax_attention() -> None:
-    attention = AbcAttention(state_size=4, query_size=QUERY, slots=4, key_size=5).double()
-    with torch.no_grad():
-        attention.W_phi.weight.copy_(1000 * torch.eye(4))
-        h, query = torch.eye(4, dtype=torch.float64)[None], torch.randn(1, 3, QUERY, dtype=torch.float64)
-        context, _ = attention.read(query, attention.write(h, torch.ones(1, 4, dtype=torch.bool)))
-        scores = attention.W_q(query) @ attention.W_k(h).transpose(1, 2) / 5**0.5
-    torch.testing.assert_close(context, scores.softmax(2) @ h)
-
-
-def test_mesa_recalls_orthogonal_keys_and_does_not_depend_on_their_order() -> None:
-    attention = MesaAttention(state_size=4, query_size=4, key_size=4, ridge=0.25).double()
-    with torch.no_grad():
-        attention.W_k.weight.copy_(torch.eye(4))
-        attention.W_q.weight.copy_(torch.eye(4))
-        attention.g.fill_(3)
-        h, mask = 3 * torch.eye(4, dtype=torch.float64)[None], torch.ones(1, 4, dtype=torch.bool)
-        context, _ = attention.read(h, attention.write(h, mask))
-        torch.testing.assert_close(context, 3 * h / 1.25)  # g times the least squares solution h / (1 + λ)
-        states, query = torch.randn(1, 9, 4).double(), torch.randn(1, 2, 4).double()
-        mask = torch.ones(1, 9, dtype=torch.bool)
-        both = [attention.read(query, attention.write(s, mask))[0] for s in (states, states.flip(1))]
-    torch.testing.assert_close(*both)
-
-
 def test_mesa_in_float32_stays_accurate_when_states_arrive_one_by_one() -> None:
     torch.manual_seed(1)
     attention = MesaAttention(state_size=8, query_size=8, key_size=8, ridge=0.1)
@@ -233,13 +207,3 @@ def test_newton_iteration_of_exported_graphs_solves_the_system(scale: float, mon
     monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
     monkeypatch.setattr(torch.linalg, "solve", None)
     torch.testing.assert_close(solve(matrix, right), expected, rtol=1e-8, atol=1e-8)
-
-
-def test_gated_delta_without_decay_is_the_delta_rule() -> None:
-    gated, delta = GatedDeltaAttention(**SIZES).double(), DeltaAttention(**SIZES).double()
-    delta.load_state_dict(gated.state_dict(), strict=False)
-    with torch.no_grad():
-        gated.alpha.bias.fill_(100.0)  # α = 1
-    states, mask = torch.randn(2, 9, STATE).double(), torch.arange(9) < torch.tensor([9, 3])[:, None]
-    for left, right in zip(gated.write(states, mask, True), delta.write(states, mask, True), strict=True):
-        torch.testing.assert_close(left, right)

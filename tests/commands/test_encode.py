@@ -9,14 +9,11 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-import torch
-from builders import call_before
 from commands.texts import TEXT, Call, Printed
 
 from nmt.commands.encode import encode
 from nmt.commands.translate import translate
 from nmt.errors import UserError
-from nmt.inference.translator import Translator
 
 
 def encode_text(call: Call, model: Path, *words: str, text: bytes = TEXT, output: str = "memories") -> Printed:
@@ -111,15 +108,6 @@ def test_memories_can_be_read_by_the_same_users_as_other_files(model: Path, file
     assert {file.stat().st_mode & 0o777 for file in Path("memories").iterdir()} == {0o644}
 
 
-@pytest.mark.parametrize("number", [2, 4])
-def test_lost_memory_file_is_reported(model: Path, files: Path, call: Call, number: int) -> None:
-    encode_text(call, model)
-    name = f"{number:08d}.safetensors"
-    Path("memories", name).unlink()
-    with pytest.raises(UserError, match=f"memories: 1 of 4 files missing, the first is {name}; encode"):
-        translate([f"model={model}", "memory=memories"])
-
-
 @pytest.mark.parametrize("settings", [[], ["input=empty"]], ids=["pipe", "file"])
 def test_empty_input_gives_no_memories_and_no_translations(
     settings: list[str], model: Path, files: Path, call: Call
@@ -147,17 +135,3 @@ def test_line_too_long_for_the_attention_gets_an_empty_memory(short_model: Path,
     error = encode_text(call, short_model, text=LONG_LINE).error
     assert "warning: <stdin>:2: a source of " in error
     assert_only_the_second_is_empty(call(translate, f"model={short_model}", "memory=memories").lines)
-
-
-def test_line_that_exhausts_memory_gets_an_empty_memory(
-    model: Path, files: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail_for_long_lines(translator: Translator, line: str) -> None:
-        if len(line) > 50:
-            torch.empty(10**15)  # more than any machine has: raises torch's own out-of-memory error
-
-    with monkeypatch.context() as patch:
-        call_before(patch, Translator, "encode", fail_for_long_lines)
-        warning, _ = encode_text(call, model, text=LONG_LINE).error.splitlines()
-    assert warning == "warning: <stdin>:2: not enough memory for this line of 20 words; its memory is empty"
-    assert_only_the_second_is_empty(call(translate, f"model={model}", "memory=memories").lines)

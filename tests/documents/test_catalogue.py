@@ -11,6 +11,8 @@ import pytest
 from nmt.documents.catalogue import Catalogue
 from nmt.errors import UserError
 
+polib = pytest.importorskip("polib")
+
 FILE = r"""
 msgid ""
 msgstr ""
@@ -53,7 +55,6 @@ TAGS = '<a href="x?a&amp;b">dogs</a> &amp;amp; R&amp;D'
     "line", ["", "charset=UTF-8", "charset=utf8", "charset=CHARSET", "charset=us-ascii", "charset="]
 )
 def test_a_filled_catalogue_names_its_charset(line: str) -> None:
-    pytest.importorskip("polib")
     content = f'"Content-Type: text/plain; {line}\\n"\n' if line else ""
     header = f'msgid ""\nmsgstr ""\n"Language: de\\n"\n{content}\n'
     filled = Catalogue(f'{header}msgid "for"\nmsgstr ""\n', "a.po").fill(["für"])
@@ -62,13 +63,11 @@ def test_a_filled_catalogue_names_its_charset(line: str) -> None:
 
 
 def test_another_charset_is_refused() -> None:  # also where all bytes are ASCII, because translations are not
-    pytest.importorskip("polib")
     with pytest.raises(UserError, match=r"^a\.po: charset=ISO-8859-1: .*; convert it: msgconv -t UTF-8 a\.po > NEW"):
         Catalogue('msgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n', "a.po")
 
 
 def test_only_messages_without_a_translation_change() -> None:
-    polib = pytest.importorskip("polib")
     catalogue = Catalogue(FILE, "a.po")
     assert catalogue.lines == ["a dog {name}", "runs", TAGS, "%d dog", "%d dogs"]
     before = polib.pofile(FILE)
@@ -92,7 +91,6 @@ def test_only_messages_without_a_translation_change() -> None:
 
 @pytest.mark.parametrize("separator", ["\u2028", "\x85", "\x0c", "\x1c"])
 def test_lines_end_at_line_feeds_only(separator: str, tmp_path: Path) -> None:
-    polib = pytest.importorskip("polib")
     catalogue = Catalogue(f'msgid "a{separator}b"\nmsgstr ""\n\nmsgid "c"\nmsgstr "d{separator}e"\n', "a.po")
     (tmp_path / "b.po").write_text(catalogue.fill(["x"]), "utf-8")
     filled = [(entry.msgid, entry.msgstr) for entry in polib.pofile(str(tmp_path / "b.po"), encoding="utf-8")]
@@ -101,7 +99,6 @@ def test_lines_end_at_line_feeds_only(separator: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("escape", ["a", "x41", "033", "?"])
 def test_escapes_that_polib_would_change_are_refused(escape: str) -> None:
-    pytest.importorskip("polib")
     text = '# C:\\a\nmsgid ""\n"b\\\\a\\"c{}"\nmsgstr ""\n'
     Catalogue(text.format("\\n"), "a.po")
     with pytest.raises(UserError, match=rf"^a\.po:3: \\{re.escape(escape[0])}: an escape that cannot be kept; write "):
@@ -109,7 +106,6 @@ def test_escapes_that_polib_would_change_are_refused(escape: str) -> None:
 
 
 def test_all_plural_forms_of_the_header_are_filled() -> None:
-    pytest.importorskip("polib")
     header = 'msgid ""\nmsgstr "Plural-Forms: nplurals={}; plural=n;\\n"\n\n'
     message = 'msgid "dog"\nmsgid_plural "dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n'
     filled = Catalogue(header.format(" 3") + message, "a.po").fill(["pes", "psy"])
@@ -120,14 +116,12 @@ def test_all_plural_forms_of_the_header_are_filled() -> None:
 
 
 def test_the_only_plural_form_is_the_plural() -> None:
-    pytest.importorskip("polib")
     catalogue = Catalogue('msgid "dog"\nmsgid_plural "dogs"\nmsgstr[0] ""\n', "a.po")
     assert 'msgstr[0] "犬たち"' in catalogue.fill(["犬", "犬たち"])
 
 
 @pytest.mark.parametrize(("text", "line"), [('msgid "a"\nmsgstr "b"\nfoo bar\n', 3), ("x", 1)])
 def test_damaged_files_are_refused_with_their_line(text: str, line: int) -> None:
-    pytest.importorskip("polib")
     with pytest.raises(UserError, match=rf"^a\.po:{line}: not a file of gettext \(.*\); see msgfmt -c a\.po$"):
         Catalogue(text, "a.po")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt.kernels import operators, recurrence
 from nmt.kernels.recurrence import Recurrence, gru_cell, lstm_cell
@@ -159,17 +159,6 @@ def test_gru_cell_equals_equations(dtype: torch.dtype, shape: tuple[int, ...]) -
     products = (3 * torch.randn(*shape, 15, dtype=dtype) for _ in range(2))
     hidden = torch.rand(*shape, 5, dtype=dtype)
     assert_equal(lambda *parts: (gru_cell(*parts),), gru_equations, *products, hidden)
-
-
-def test_gru_cell_equals_torch() -> None:
-    torch.manual_seed(4)
-    reference = nn.GRUCell(6, 5).double()
-    x, hidden = torch.randn(3, 6).double(), torch.randn(3, 5).double()
-    products = (
-        x @ reference.weight_ih.t() + reference.bias_ih,
-        hidden @ reference.weight_hh.t() + reference.bias_hh,
-    )
-    torch.testing.assert_close(gru_cell(*products, hidden), reference(x, hidden))
 
 
 @pytest.mark.parametrize("used", [0, 1])
