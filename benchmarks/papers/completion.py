@@ -43,7 +43,7 @@ from benchmarks.papers.completion_network import (
 )
 from benchmarks.papers.digits import draw_rows
 from benchmarks.report import argument_parser, header, save, table, with_range
-from nmt.kernels.allocation import keep_freed_memory
+from nmt.kernels.process import keep_freed_memory
 
 SYMBOLS, COPIES = 16, 64  # of the copy task: different symbols, and sequences of a test
 GREYS, PIXELS, TRAINING_IMAGES, SHOWN = 17, 64, 1500, 8  # the other 297 images are the test

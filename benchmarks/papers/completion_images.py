@@ -36,7 +36,7 @@ from benchmarks.papers.completion_network import (
     train,
 )
 from benchmarks.report import argument_parser, header, save, table, with_range
-from nmt.kernels.allocation import keep_freed_memory
+from nmt.kernels.process import keep_freed_memory
 
 GREYS, PIXELS, AT_ONCE, SHOWN = 16, digits.SIDE**2, 100, 8
 COUNTS = (100, 200, 300)  # images that are completed; the last ones repeat the first where there are too few

@@ -32,7 +32,7 @@ import torch
 from benchmarks.report import argument_parser, header, quartiles, save, table
 from benchmarks.speed.floor import BFLOAT16_METHODS, FLOAT_METHODS, floor
 from benchmarks.speed.train_run import MODELS, TRANSFORMERS, Lengths, Run, Timing, model_products, pair_lengths
-from nmt.kernels.allocation import keep_freed_memory
+from nmt.kernels.process import keep_freed_memory
 from nmt.text.batches import CorpusPlan, EpochBatches
 
 COLUMNS = (

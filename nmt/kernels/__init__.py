@@ -5,8 +5,7 @@
 - ``dropout``: dropout that draws a quarter of the random numbers
 - ``additive``: additive attention scores, computed in place and through the sigmoid
 - ``output_loss``: cross-entropy of the output layer, computed chunk by chunk
-- ``allocation``: memory settings of the C library
-- ``denormals``: zeros instead of numbers that are too small for the usual format
+- ``process``: memory settings of the C library, and zeros instead of numbers too small for the usual format
 - ``operators``: the private torch operators behind these, each checked before its first use
 
 ``NMT_KERNELS=off`` in the environment turns them off for a process, ``with nmt.kernels.disabled():`` for a block. Every

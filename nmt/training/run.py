@@ -19,8 +19,7 @@ from nmt.files.private import remove_leftovers
 from nmt.inference.model_folder import TrainedModel, choose_device, load_folder
 from nmt.inference.run_files import CHECKPOINTS
 from nmt.inference.scores import choose_tokenizer
-from nmt.kernels.allocation import keep_freed_memory
-from nmt.kernels.denormals import flushed_denormals
+from nmt.kernels.process import flushed_denormals, keep_freed_memory
 from nmt.settings.build import plain
 from nmt.system.machine import can_allocate, describe_limits, is_out_of_memory, torch_threads
 from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, reading_problems

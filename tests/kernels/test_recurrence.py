@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
+from kernels.gradients import assert_equal, with_gradients
 from torch import Tensor
 
 from nmt.kernels import operators, recurrence
 from nmt.kernels.recurrence import Recurrence, gru_cell, lstm_cell
 
 DTYPES = [torch.float32, torch.float64]
-Function = Callable[..., tuple[Tensor, ...]]
-
-
-def with_gradients(compute: Function, *leaves: Tensor) -> list[Tensor]:
-    """All outputs, and the gradient of each leaf for a random weighted sum of the outputs."""
-    leaves = tuple(leaf.detach().clone().requires_grad_() for leaf in leaves)
-    outputs = compute(*leaves)
-    torch.manual_seed(5)
-    total = sum((output * torch.randn_like(output)).sum() for output in outputs)
-    assert isinstance(total, Tensor)
-    return [*(output.detach() for output in outputs), *torch.autograd.grad(total, leaves)]
-
-
-def assert_equal(function: Function, reference: Function, *leaves: Tensor) -> None:
-    """Compare outputs and gradients, and the outputs without autograd."""
-    results = zip(with_gradients(function, *leaves), with_gradients(reference, *leaves), strict=True)
-    for result, expected in results:
-        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
-    with torch.no_grad():
-        for result, expected in zip(function(*leaves), reference(*leaves), strict=True):
-            torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
 
 
 def naive_loop(inputs: Tensor, weight: Tensor, x: Tensor) -> tuple[Tensor, ...]:

@@ -1,0 +1,97 @@
+"""Freed memory is reused, and denormal numbers become 0 inside a ``with`` block, in all its threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from nmt import kernels
+from nmt.kernels import process
+from nmt.kernels.process import flushed_denormals, keep_freed_memory
+
+pytestmark = pytest.mark.thorough
+
+PAGE_FAULTS = """
+import resource, torch
+from nmt.kernels.process import keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(8):
+        torch.ones(1 << 24)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+print(faults(), keep_freed_memory(), faults(), faults())
+"""
+
+
+def test_large_arrays_reuse_memory() -> None:
+    """In a separate process, because the setting applies to a whole process."""
+    words = subprocess.run([sys.executable, "-c", PAGE_FAULTS], capture_output=True, text=True, check=True)
+    before, changed, first, second = words.stdout.split()
+    if changed == "False":
+        pytest.skip("this C library has no such setting, or NMT_KERNELS=off")
+    assert int(second) < min(int(before), int(first)) / 4, words.stdout
+
+
+def test_other_systems_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process.sys, "platform", "win32")
+    assert keep_freed_memory() is False
+    monkeypatch.setattr(process.sys, "platform", "linux")
+    monkeypatch.setattr(process.ctypes, "CDLL", lambda _: object())
+    assert keep_freed_memory() is False
+
+
+def test_the_switch_leaves_the_allocator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process.ctypes, "CDLL", lambda _: pytest.fail("the C library was called"))
+    with kernels.disabled():
+        assert keep_freed_memory() is False
+
+
+ALL_THREADS = """
+import torch
+from nmt.kernels.process import flushed_denormals
+
+torch.set_num_threads(4)
+with flushed_denormals():
+    print((torch.full((1 << 22,), 1e-30) * 1e-10).count_nonzero().item())
+"""
+
+
+def product() -> float:
+    return float(torch.tensor(1e-30) * 1e-10)
+
+
+@pytest.fixture
+def denormals() -> None:
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this CPU cannot flush denormal numbers")
+
+
+@pytest.mark.usefixtures("denormals")
+def test_all_threads_compute_with_zeros() -> None:
+    """In a separate process, because the threads of this one have started."""
+    words = subprocess.run([sys.executable, "-c", ALL_THREADS], capture_output=True, text=True, check=True)
+    assert words.stdout == "0\n"
+
+
+@pytest.mark.usefixtures("denormals")
+def test_the_setting_ends_with_the_block() -> None:
+    with flushed_denormals():
+        assert product() == 0
+        with flushed_denormals():
+            pass
+        assert product() == 0
+    assert product() > 0
+    with pytest.raises(KeyError), flushed_denormals():
+        raise KeyError
+    assert product() > 0
+
+
+@pytest.mark.usefixtures("denormals")
+def test_the_switch_keeps_denormal_numbers() -> None:
+    with kernels.disabled(), flushed_denormals():
+        assert product() > 0
