@@ -138,8 +138,8 @@ def _summary(prepared: Prepared, folder: Path) -> Iterator[str]:
 
     for problem in reading_problems(prepared):
         print_message(f"warning: {problem}")
-    for part, account in prepared.accounts.items():
-        for line in account.lines():
+    for part, counts in prepared.pair_counts.items():
+        for line in counts.lines():
             yield f"{part}: {line}"
     if prepared.sampled is not None:
         yield f"tokenizer: learned from a random sample of {counted(prepared.sampled, 'training pair')}"

@@ -19,7 +19,7 @@ from nmt.data.pair import Pair
 from nmt.errors import UserError, counted, reason
 from nmt.files.atomic import replace_file
 from nmt.files.checksum import require_format
-from nmt.text.account import Account
+from nmt.text.pair_counts import PairCounts
 from nmt.text.specials import EOS, UNK
 from nmt.text.tokenizer import Tokenizer
 
@@ -52,30 +52,30 @@ def write_corpus(
     source: Tokenizer,
     target: Tokenizer,
     filters: Filters = NO_FILTERS,
-    account: Account | None = None,
-) -> Account:
-    """Write the pairs that the filters keep to ``path``, atomically, and return the counts, added to ``account``.
+    counts: PairCounts | None = None,
+) -> PairCounts:
+    """Write the pairs that the filters keep to ``path``, atomically, and return ``counts`` with theirs.
 
     The texts are stored unchanged, except that lone surrogates, which UTF-8 cannot encode, become U+FFFD. Raises
     UserError if no pair is left or the disk is full.
     """
-    account = account or Account()
-    write_batches(path, encoded_batches(pairs, source, target, filters, account), SCHEMA, account)
-    return account
+    counts = counts or PairCounts()
+    write_batches(path, encoded_batches(pairs, source, target, filters, counts), SCHEMA, counts)
+    return counts
 
 
-def write_batches(path: str | Path, batches: Iterable[Any], schema: Any, account: Account) -> None:
-    """Write record batches to ``path`` atomically. Raises NoPairs if ``account`` then has no pair."""
+def write_batches(path: str | Path, batches: Iterable[Any], schema: Any, counts: PairCounts) -> None:
+    """Write record batches to ``path`` atomically. Raises NoPairs if ``counts`` then has no pair."""
     with replace_file(path) as stream, pa.ipc.new_file(stream, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-        account.require_pairs(Path(path).stem)
+        counts.require_pairs(Path(path).stem)
 
 
 def encoded_batches(
-    pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, filters: Filters, account: Account
+    pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, filters: Filters, counts: PairCounts
 ) -> Iterator[Any]:
-    """Yield record batches of the pairs that the filters keep, and count all pairs in ``account``."""
+    """Yield record batches of the pairs that the filters keep, and count all pairs in ``counts``."""
     normalises = source.normalises or target.normalises
     for group in _groups(pairs):
         rows = []
@@ -83,16 +83,16 @@ def encoded_batches(
         targets = [pair.target for pair in group]
         source_ids = source.encode_all(sources)
         target_ids = target.encode_all(targets)
-        account.source.count(source, sources, source_ids)
-        account.target.count(target, targets, target_ids)
+        counts.source.count(source, sources, source_ids)
+        counts.target.count(target, targets, target_ids)
         for pair, x, y in zip(group, source_ids, target_ids, strict=True):
             if (why := filters.reason(pair, len(x), len(y))) is not None:
-                account.dropped[why] += 1
+                counts.dropped[why] += 1
                 continue
-            account.kept += 1
-            account.source_pieces += len(x)
-            account.target_pieces += len(y)
-            account.normalised += normalises and not all(is_normalized("NFKC", text) for text in pair[:2])
+            counts.kept += 1
+            counts.source_pieces += len(x)
+            counts.target_pieces += len(y)
+            counts.normalised += normalises and not all(is_normalized("NFKC", text) for text in pair[:2])
             links = None if pair.links is None else _flatten(pair.links)
             rows.append((x, y, _encodable(pair.source), _encodable(pair.target), links, _flatten(pair.possible)))
         if rows:

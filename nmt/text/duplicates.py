@@ -11,7 +11,7 @@ import numpy as np
 
 from nmt.data.filters import Duplicates
 from nmt.data.pair import Pair
-from nmt.text.account import Account
+from nmt.text.pair_counts import PairCounts
 
 GROUP = 8192  # pairs that are looked up at once
 
@@ -27,8 +27,8 @@ class _Letters(dict[int, int | None]):
 LETTERS = _Letters()
 
 
-def without_duplicates(pairs: Iterable[Pair], kind: Duplicates | None, account: Account) -> Iterator[Pair]:
-    """Yield the pairs without later copies of the same pair, and count the copies in ``account``.
+def without_duplicates(pairs: Iterable[Pair], kind: Duplicates | None, counts: PairCounts) -> Iterator[Pair]:
+    """Yield the pairs without later copies of the same pair, and count the copies in ``counts``.
 
     ``near`` compares only the letters of both sides, without case. Two different pairs are taken for copies if their
     64-bit hashes are equal: among 50 million pairs the probability is below 1 in 10,000.
@@ -44,7 +44,7 @@ def without_duplicates(pairs: Iterable[Pair], kind: Duplicates | None, account: 
             if is_new or not (pair.source.strip() and pair.target.strip()):  # empty sides have their own count
                 yield pair
             else:
-                account.dropped["duplicate" if kind == "exact" else "near duplicate"] += 1
+                counts.dropped["duplicate" if kind == "exact" else "near duplicate"] += 1
 
 
 class SeenHashes:
@@ -101,11 +101,11 @@ class Overlap:
                 self._common.setdefault(source, set()).add(pair.target.strip())
             yield pair
 
-    def count(self, accounts: Mapping[str, Account]) -> None:
-        """Store the counts of each part in its account."""
+    def count(self, pair_counts: Mapping[str, PairCounts]) -> None:
+        """Store the counts of each part in ``pair_counts``."""
         for part, sides in self._parts.items():
-            accounts[part].sources_in_train = sum(source in self._common for source, _ in sides)
-            accounts[part].in_train = sum(target in self._common.get(source, ()) for source, target in sides)
+            pair_counts[part].sources_in_train = sum(source in self._common for source, _ in sides)
+            pair_counts[part].in_train = sum(target in self._common.get(source, ()) for source, target in sides)
 
 
 def _sides(pair: Pair) -> tuple[str, str]:

@@ -16,11 +16,11 @@ from nmt.files.atomic import make_folder, write_bytes
 from nmt.files.checksum import checksum, verify_file
 from nmt.settings.build import build, plain
 from nmt.system.progress import Progress
-from nmt.text.account import Account
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.coverage import are_exchanged, problems, splits_to_letters
 from nmt.text.duplicates import Overlap, without_duplicates
 from nmt.text.mixed_up import mixed_up
+from nmt.text.pair_counts import PairCounts
 from nmt.text.prepared_settings import (
     FIX,
     PARTS,
@@ -89,7 +89,7 @@ def _bytes(pair: Pair) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A prepared folder: tokenizers (one object for a joint vocabulary), corpora, and an account of each part."""
+    """A prepared folder: tokenizers (one object for a joint vocabulary), corpora, and the counts of each part."""
 
     source: Tokenizer
     target: Tokenizer
@@ -97,7 +97,7 @@ class Prepared:
     lowercase: bool
     remove_invisible: Invisible | None
     tokenizer: TokenizerSettings
-    accounts: dict[str, Account]  # of each part; empty for text that an earlier version prepared
+    pair_counts: dict[str, PairCounts]  # of each part; empty for text that an earlier version prepared
     checksum: int  # changes with the text, the tokenizers and the settings
     sampled: int | None = None  # training pairs that a tokenizer learned from, if not from all
 
@@ -125,28 +125,28 @@ def prepare(
     for name, model in zip(TOKENIZER_FILES, (source, target), strict=True):
         write_bytes(folder / name, model.to_bytes())
     sampled = None if given or scanned.is_complete else len(scanned.sample)
-    accounts: dict[str, Account] = {part: Account() for part in parts}
+    pair_counts: dict[str, PairCounts] = {part: PairCounts() for part in parts}
     checksums: dict[str, int] = {}
     others = {part: list(pairs) for part, pairs in parts.items() if part != "train"}
     overlap = Overlap(others)
     encoding = Progress("pair", title="encoding the training text", total=lambda: scanned.count)
     for part, others_pairs in others.items():
-        write_corpus(folder / f"{part}.arrow", others_pairs, source, target, TEST_FILTERS, accounts[part])
+        write_corpus(folder / f"{part}.arrow", others_pairs, source, target, TEST_FILTERS, pair_counts[part])
     if scanned.count > sharding.pairs:
         scanned.sample.clear()
         writer = ShardWriter(folder, source, target, filters)
         train = overlap.watch(encoding.watch(unchanged(parts["train"], scanned)))
-        accounts["train"], checksums = write_shards(writer, train, sharding, filters.duplicates)
+        pair_counts["train"], checksums = write_shards(writer, train, sharding, filters.duplicates)
     else:
         pairs = scanned.sample if scanned.is_complete else unchanged(parts["train"], scanned)
-        distinct = without_duplicates(overlap.watch(encoding.watch(pairs)), filters.duplicates, accounts["train"])
-        write_corpus(folder / "train.arrow", distinct, source, target, filters, accounts["train"])
-    overlap.count(accounts)
+        distinct = without_duplicates(overlap.watch(encoding.watch(pairs)), filters.duplicates, pair_counts["train"])
+        write_corpus(folder / "train.arrow", distinct, source, target, filters, pair_counts["train"])
+    overlap.count(pair_counts)
     settings = {
         "lowercase": filters.lowercase,
         "remove_invisible": filters.remove_invisible,
         "tokenizer": plain(tokenizer),
-        "accounts": plain(accounts),
+        "accounts": plain(pair_counts),
     }
     stored = write_settings(folder, settings, checksums)
     return Prepared(
@@ -156,7 +156,7 @@ def prepare(
         lowercase=filters.lowercase,
         remove_invisible=filters.remove_invisible,
         tokenizer=tokenizer,
-        accounts=accounts,
+        pair_counts=pair_counts,
         checksum=stored["checksum"],
         sampled=sampled,
     )
@@ -181,13 +181,13 @@ def reading_problems(prepared: Prepared, *, given: str | None = None) -> list[st
     tokenizers = {"source": prepared.source, "target": prepared.target}
     exchanged = _exchange_advice(prepared, given)
     warnings = [f"the tokenizers seem exchanged: {exchanged}"] if exchanged else []
-    for part, account in prepared.accounts.items():
-        for side, counts in (("source", account.source), ("target", account.target)):
+    for part, counts in prepared.pair_counts.items():
+        for side, coverage in (("source", counts.source), ("target", counts.target)):
             advice = exchanged or _advice(prepared.tokenizer, part, side, given)
             own = given is not None or prepared.tokenizer.model_of(side)[1] is not None
-            reasons = problems(counts, tokenizers[side], advice)
-            if own and not reasons and not exchanged and splits_to_letters(counts, tokenizers[side]):
-                many = f"{counts.tokens_per_word:.1f} tokens per word, almost one per letter"
+            reasons = problems(coverage, tokenizers[side], advice)
+            if own and not reasons and not exchanged and splits_to_letters(coverage, tokenizers[side]):
+                many = f"{coverage.tokens_per_word:.1f} tokens per word, almost one per letter"
                 reasons = [f"{many}; {advice}, if this is another language than it was made for"]
             warnings += [f"{part} {side}: {reason}" for reason in reasons]
     return [*warnings, *mixed_up(prepared.corpora)]
@@ -247,7 +247,7 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
         verify_file(folder / name, checksums, kind="a tokenizer", fix=FIX)
     source, target = _open_tokenizers(folder)
     corpora = {part: _open_part(folder, part, checksums, (len(source), len(target))) for part in PARTS if files[part]}
-    accounts = {part: build(Account, counts) for part, counts in settings.get("accounts", {}).items()}
+    pair_counts = {part: build(PairCounts, counts) for part, counts in settings.get("accounts", {}).items()}
     return Prepared(
         source=source,
         target=target,
@@ -255,7 +255,7 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
         lowercase=settings["lowercase"],
         remove_invisible=settings.get("remove_invisible"),  # earlier versions had none
         tokenizer=build(TokenizerSettings, settings["tokenizer"]),
-        accounts=accounts,
+        pair_counts=pair_counts,
         checksum=settings_checksum(settings),
     )
 

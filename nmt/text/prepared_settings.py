@@ -15,7 +15,7 @@ from nmt.files.checksum import checksum, require_format
 from nmt.files.reading import read_json
 from nmt.settings.arguments import TypeCheck
 from nmt.settings.build import plain
-from nmt.text.account import Account
+from nmt.text.pair_counts import PairCounts
 from nmt.text.tokenizer import TokenizerSettings
 
 PARTS = ("train", "valid", "test")
@@ -54,7 +54,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def _are_valid(settings: Mapping[str, Any]) -> bool:
-    tokenizer, checksums, accounts = (settings.get(key, {}) for key in ("tokenizer", "checksums", "accounts"))
+    tokenizer, checksums, pair_counts = (settings.get(key, {}) for key in ("tokenizer", "checksums", "accounts"))
     return (
         isinstance(settings.get("lowercase"), bool)
         and settings.get("remove_invisible") in KINDS
@@ -62,8 +62,8 @@ def _are_valid(settings: Mapping[str, Any]) -> bool:
         and not any(TypeCheck().group(tokenizer, TokenizerSettings, "tokenizer"))
         and not any("${" in str(value) for value in tokenizer.values())  # interpolated when it is saved in config.yaml
         and _has_types(checksums, {})
-        and isinstance(accounts, dict)
-        and all(_has_types(counts, plain(Account())) for counts in accounts.values())
+        and isinstance(pair_counts, dict)
+        and all(_has_types(counts, plain(PairCounts())) for counts in pair_counts.values())
     )
 
 

@@ -22,9 +22,9 @@ from nmt.errors import UserError, print_message
 from nmt.files.checksum import checksum, verify_file
 from nmt.settings.build import build, plain
 from nmt.system.processes import ProcessWorkers, run_tasks
-from nmt.text.account import Account
 from nmt.text.corpus import FIX, SCHEMA, SHARD_KEY, Corpus, corpus_errors, encoded_batches, open_arrow, write_batches
 from nmt.text.duplicates import without_duplicates
+from nmt.text.pair_counts import PairCounts
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.unfinished import Unfinished
 
@@ -207,32 +207,32 @@ class ShardWriter:
     filters: Filters
 
     def __call__(self, shard: ShardPairs) -> dict[str, Any]:
-        account = Account()
-        batches = list(encoded_batches(shard.pairs, self.source, self.target, self.filters, account))
+        counts = PairCounts()
+        batches = list(encoded_batches(shard.pairs, self.source, self.target, self.filters, counts))
         files = {}
         if batches:
             file = self.folder / f"train-{shard.number:05d}.arrow"
             header = Header.of(pa.Table.from_batches(batches))
             schema = SCHEMA.with_metadata({**SCHEMA.metadata, SHARD_KEY: header.to_bytes()})
-            write_batches(file, batches, schema, account)
+            write_batches(file, batches, schema, counts)
             files[file.name] = checksum(file)
-        return {"account": plain(account), "files": files}
+        return {"account": plain(counts), "files": files}
 
 
 def write_shards(
     writer: ShardWriter, pairs: Iterable[Pair], sharding: Sharding, duplicates: Duplicates | None
-) -> tuple[Account, dict[str, int]]:
+) -> tuple[PairCounts, dict[str, int]]:
     """Write the shards that are not finished yet. Return the counts of all shards, and checksums by file name.
 
     The result depends on the pairs and settings only, not on the number of processes. Raises NoPairs if no pair is
     kept.
     """
-    account = Account()
+    counts = PairCounts()
     records = dict[int, dict[str, Any]]()
     unfinished = sharding.unfinished
 
     def remaining() -> Iterator[ShardPairs]:
-        distinct = without_duplicates(pairs, duplicates, account)
+        distinct = without_duplicates(pairs, duplicates, counts)
         number = 0
         while group := list(islice(distinct, sharding.pairs)):
             record = unfinished.read(f"{number:05d}") if unfinished is not None else None
@@ -251,10 +251,10 @@ def write_shards(
             if unfinished is not None:
                 unfinished.write(f"{number:05d}", record)
             records[number] = record
-            print_message(f"shard {number + 1}: {build(Account, record['account']).lines()[0]}")
+            print_message(f"shard {number + 1}: {build(PairCounts, record['account']).lines()[0]}")
     checksums: dict[str, int] = {}
     for number in sorted(records):
-        account.add(build(Account, records[number]["account"]))
+        counts.add(build(PairCounts, records[number]["account"]))
         checksums |= records[number]["files"]
-    account.require_pairs("train")
-    return account, checksums
+    counts.require_pairs("train")
+    return counts, checksums

@@ -16,7 +16,7 @@ from nmt.files.locks import LOCK_FILE, own_folder
 from nmt.files.private import NAME as LEFTOVER
 from nmt.files.private import delete, remove_leftovers
 from nmt.files.records import Records
-from nmt.text.account import NoPairs
+from nmt.text.pair_counts import NoPairs
 
 PROGRESS = "progress"
 JOB = "job"

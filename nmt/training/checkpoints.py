@@ -24,7 +24,7 @@ from nmt.files.checksum import require_format
 from nmt.inference.model_folder import non_finite
 from nmt.training.distributed import from_first, gather, rank, sums, world_size
 from nmt.training.logs import DeletedRun, warn
-from nmt.training.metrics import LOSS, Merit, merit
+from nmt.training.metrics import LOSS, Quality, quality
 from nmt.training.settings import TrainingSettings
 
 FORMAT = 3
@@ -73,7 +73,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
 
 class BestCheckpoints(Checkpoint):
-    """Keeps the best checkpoints by ``merit`` in ``folder``. Of equal checkpoints, the later one is better."""
+    """Keeps the best checkpoints by ``quality`` in ``folder``. Of equal checkpoints, the later one is better."""
 
     last_model_path = ""
 
@@ -118,11 +118,11 @@ class BestCheckpoints(Checkpoint):
 
     def _ranking(self, scores: dict[str, dict[str, float]]) -> list[str]:
         """Return the names, best first. Of equal checkpoints, the later one is first."""
-        return sorted(reversed(scores), key=lambda name: merit(scores[name], self.monitor), reverse=True)
+        return sorted(reversed(scores), key=lambda name: quality(scores[name], self.monitor), reverse=True)
 
-    def best_merit(self) -> Merit:
-        """Return the merit of the best checkpoint."""
-        return max(merit(scores, self.monitor) for scores in self.scores.values())
+    def best_quality(self) -> Quality:
+        """Return the quality of the best checkpoint."""
+        return max(quality(scores, self.monitor) for scores in self.scores.values())
 
     def remove_replaced(self) -> None:
         """Delete the files of checkpoints that are no longer among the best.
@@ -300,7 +300,7 @@ class Patience(pl.Callback):
 
     def __init__(self, monitor: str, patience: int) -> None:
         self.monitor, self.patience = monitor, patience
-        self.best: Merit | None = None
+        self.best: Quality | None = None
         self.waited = 0
 
     @property
@@ -324,7 +324,7 @@ class Patience(pl.Callback):
 
     def count(self, scores: Mapping[str, Any]) -> None:
         """Count a validation with these scores."""
-        current = merit(scores, self.monitor)
+        current = quality(scores, self.monitor)
         if self.best is None or current > self.best:
             self.best, self.waited = current, 0
         else:

@@ -16,10 +16,10 @@ PERCENT = ("valid_bleu", "valid_chrf")
 NEAR_ZERO = 1.0  # a BLEU below 1 comes from smoothing and chance
 DECIMALS = 2  # those that the run prints
 
-Merit = tuple[float, float]
+Quality = tuple[float, float]
 
 
-def merit(values: Mapping[str, Any], monitor: str) -> Merit:
+def quality(values: Mapping[str, Any], monitor: str) -> Quality:
     """Return a pair that compares as larger for the better model.
 
     The monitored score comes first. BLEU and chrF are rounded to two decimals, and below 1 they count as 0. Equal

@@ -107,8 +107,8 @@ def _train(
         _log_tokenizer(config, prepared)
     # The code that trains may change until the end.
     origin = {**provenance(config.device), "text_checksum": prepared.checksum}
-    origin["pairs"] = {part: account.kept for part, account in prepared.accounts.items()}
-    origin["reading"] = {part: account.reading() for part, account in prepared.accounts.items()}
+    origin["pairs"] = {part: counts.kept for part, counts in prepared.pair_counts.items()}
+    origin["reading"] = {part: counts.reading() for part, counts in prepared.pair_counts.items()}
     if tracker is not None:
         tracker.start(stored, folder, resumed=config.resume)
     on_start = partial(store_config, stored) if rank() == 0 else None
@@ -192,8 +192,8 @@ def _prepared_text(folder: Path, config: Train, given: Mapping[str, Any] | None)
         prepared = open_prepared(prepared_folder, needed=NEEDED_PARTS)
         _refuse_shared(config, f"data.folder={prepared_folder}", prepared.source, prepared.target)
         if not config.resume:
-            for part, account in prepared.accounts.items():
-                for line in account.overlap_lines():
+            for part, counts in prepared.pair_counts.items():
+                for line in counts.overlap_lines():
                     print_message(f"{part}: {line}")
             _warn_of_text(prepared, None)
         return prepared
@@ -208,8 +208,8 @@ def _prepared_text(folder: Path, config: Train, given: Mapping[str, Any] | None)
     else:
         pairs = given_pairs(given, config.data, needed=NEEDED_PARTS)
     prepared = prepare(pairs, config.data, config.tokenizer, folder / "data", given=tokenizers)
-    for part, account in prepared.accounts.items():
-        for line in account.lines():
+    for part, counts in prepared.pair_counts.items():
+        for line in counts.lines():
             print_message(f"{part}: {line}")
     for line in piece_lines(prepared):
         print_message(line)

@@ -37,7 +37,7 @@ class Linear(LambdaLR):
 class Plateau(ReduceLROnPlateau):
     """Warm up, then multiply the rate by ``factor`` after ``patience`` validations without progress.
 
-    A validation is progress if its merit is larger than all before, as for ``training.patience``.
+    A validation is progress if its quality is larger than all before, as for ``training.patience``.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class Plateau(ReduceLROnPlateau):
         patience: Annotated[int, AtLeast(0)] = 1,
     ) -> None:
         super().__init__(optimizer, mode="max", threshold=0, threshold_mode="abs", factor=factor, patience=patience)
-        self.best_merit: Any = None
+        self.best_merit: Any = None  # checkpoints store it under this name
         self.improvements = 0  # torch's class sees this number, which grows with every improvement
         self.warmup_steps = warmup_steps
         self.peak_rates = [group["lr"] for group in optimizer.param_groups]
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Count a validation, whose merit is ``metrics``."""
+        """Count a validation, whose quality is ``metrics``."""
         if self.best_merit is None or metrics > self.best_merit:
             self.best_merit, self.improvements = metrics, self.improvements + 1
         super().step(self.improvements, epoch)

@@ -27,7 +27,7 @@ from nmt.training.checkpoints import Diverged
 from nmt.training.distributed import gather, join_losses, rank, world_size
 from nmt.training.guide import Guide
 from nmt.training.logs import MetricsFile
-from nmt.training.metrics import merit
+from nmt.training.metrics import quality
 from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
 from nmt.training.schedules import Plateau
 from nmt.training.settings import Train
@@ -228,7 +228,7 @@ class TranslationTask(pl.LightningModule):
             return
         metrics = self.trainer.callback_metrics
         monitor = self.settings.monitor
-        progress = merit(metrics, monitor) if isinstance(self.schedule, Plateau) else metrics[monitor]
+        progress = quality(metrics, monitor) if isinstance(self.schedule, Plateau) else metrics[monitor]
         self.lr_scheduler_step(self.schedule, progress)
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:

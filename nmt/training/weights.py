@@ -34,7 +34,7 @@ from nmt.text.tokenizer import other_side
 from nmt.training.checkpoints import KEYS, BestCheckpoints
 from nmt.training.data import CorpusBatches
 from nmt.training.distributed import rank
-from nmt.training.metrics import LOSS, merit
+from nmt.training.metrics import LOSS, quality
 from nmt.training.settings import AdaptSettings, Train
 from nmt.training.task import TranslationTask
 
@@ -243,5 +243,5 @@ def average_best(
     weights = average_weights([model.weights for model in models])
     task.to(choose_device(config.device))
     scores = validate_weights(task, weights, data.all_valid(), trainer.precision_plugin)
-    kept = math.isfinite(scores[LOSS]) and merit(scores, best.monitor) >= best.best_merit()
+    kept = math.isfinite(scores[LOSS]) and quality(scores, best.monitor) >= best.best_quality()
     return Average(weights, sorted(model.epoch for model in models), scores[best.monitor], kept)

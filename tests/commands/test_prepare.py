@@ -231,7 +231,7 @@ def test_exchanged_models_and_text_in_another_script_are_named(call: Call) -> No
     valid = ["data.valid.src=en.txt", "data.valid.tgt=ru.txt", "output=d", "tokenizer.target_model=null"]
     [line] = reading_warnings("en", "de", *valid)
     assert line.startswith("warning: valid target: ") and "give valid text in the same language" in line
-    stored = open_prepared(Path("c")).accounts["train"]
+    stored = open_prepared(Path("c")).pair_counts["train"]
     assert stored.source.unknown_share > 0.8 and stored.target.unknown == 0
     with pytest.raises(UserError, match="the tokenizer cannot read the source, such as 'Две'"):
         reading_warnings("ru", "de", "output=e", "data.max_length=9")

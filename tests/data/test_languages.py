@@ -53,13 +53,13 @@ def test_lines_of_any_characters_have_a_language() -> None:
 @pytest.mark.usefixtures("package")
 def test_processes_count_the_same_pairs(tmp_path: Path) -> None:
     pairs = [Pair(ENGLISH, GERMAN), Pair(ENGLISH, CZECH), Pair(GERMAN, GERMAN)] * 10
-    accounts = [
-        in_shards(tmp_path / str(workers), pairs, size=8, workers=workers, languages=["en", "de"]).accounts["train"]
+    pair_counts = [
+        in_shards(tmp_path / str(workers), pairs, size=8, workers=workers, languages=["en", "de"]).pair_counts["train"]
         for workers in (1, 2)
     ]
-    assert accounts[0] == accounts[1]
-    assert accounts[0].dropped == {"target not in language de": 10, "source not in language en": 10}
-    assert accounts[0].kept == 10
+    assert pair_counts[0] == pair_counts[1]
+    assert pair_counts[0].dropped == {"target not in language de": 10, "source not in language en": 10}
+    assert pair_counts[0].kept == 10
 
 
 @pytest.mark.usefixtures("package")

@@ -51,17 +51,17 @@ def gold(pair: Pair) -> Links:
 def test_a_written_corpus_is_read_back(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nmt.text.corpus, "ROWS_PER_WRITE", 7)  # many record batches
     pairs = random_pairs(50)
-    account = write_corpus(tmp_path / "c.arrow", iter(pairs), tokenizer, tokenizer)
+    counts = write_corpus(tmp_path / "c.arrow", iter(pairs), tokenizer, tokenizer)
     corpus = Corpus.open(tmp_path / "c.arrow")
-    assert len(corpus) == account.kept == account.total == 50
+    assert len(corpus) == counts.kept == counts.total == 50
     for row, pair in enumerate(pairs):
         source, target = corpus.ids(row)
         assert source.tolist() == tokenizer.encode(pair.source)
         assert target.tolist() == tokenizer.encode(pair.target)
         assert (corpus.source_lengths[row], corpus.target_lengths[row]) == (len(source), len(target))
     assert corpus.source_lengths.dtype == np.int32
-    assert corpus.source_lengths.sum() == account.source_pieces
-    assert corpus.target_lengths.sum() == account.target_pieces
+    assert corpus.source_lengths.sum() == counts.source_pieces
+    assert corpus.target_lengths.sum() == counts.target_pieces
     assert corpus.sources() == [pair.source for pair in pairs]
     assert corpus.targets() == [pair.target for pair in pairs]
     assert corpus.links() == [gold(pair) for pair in pairs]
@@ -93,15 +93,15 @@ def test_dropped_pairs_are_counted_by_reason(tmp_path: Path, tokenizer: Tokenize
         Pair("a", "a a a a"),
         Pair("a", "a a a"),
     ]
-    account = write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, Filters(max_length=80, max_ratio=3))
-    assert account.kept == 2
-    assert account.dropped == {
+    counts = write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, Filters(max_length=80, max_ratio=3))
+    assert counts.kept == 2
+    assert counts.dropped == {
         "empty source": 1,
         "empty target": 2,
         "longer than 80 pieces": 1,
         "length ratio over 3": 1,
     }
-    first, second, *_ = account.lines()
+    first, second, *_ = counts.lines()
     assert first.startswith("2 of 7 pairs kept") and second == "2 dropped: empty target"
     assert Corpus.open(tmp_path / "c.arrow").sources() == ["a man", "a"]
     assert Corpus.open(tmp_path / "c.arrow").links() is None
@@ -109,9 +109,9 @@ def test_dropped_pairs_are_counted_by_reason(tmp_path: Path, tokenizer: Tokenize
 
 def test_empty_sides_are_kept_on_request(tmp_path: Path, tokenizer: Tokenizer) -> None:
     pairs = [Pair("", "ein Mann", ()), Pair("a", " ", ()), Pair("man " * 9, "a", ((8, 0),), ((7, 0),))]
-    account = write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, TEST_FILTERS)
+    counts = write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, TEST_FILTERS)
     corpus = Corpus.open(tmp_path / "c.arrow")
-    assert account.kept == len(corpus) == 3
+    assert counts.kept == len(corpus) == 3
     assert corpus.ids(0)[0].tolist() == corpus.ids(1)[1].tolist() == []
     assert corpus.sources() == ["", "a", "man " * 9]
     assert corpus.links() == [gold(pair) for pair in pairs]

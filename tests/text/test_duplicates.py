@@ -10,8 +10,8 @@ import pytest
 
 from nmt.data.pair import Pair
 from nmt.text import duplicates as module
-from nmt.text.account import Account
 from nmt.text.duplicates import Duplicates, SeenHashes, without_duplicates
+from nmt.text.pair_counts import PairCounts
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -29,20 +29,20 @@ def test_hashes_are_new_once(seed: int) -> None:
     assert sum(sizes) == len(naive) and len(sizes) < 10
 
 
-def distinct(pairs: list[Pair], kind: Duplicates | None) -> tuple[list[Pair], Account]:
-    account = Account()
-    return list(without_duplicates(iter(pairs), kind, account)), account
+def distinct(pairs: list[Pair], kind: Duplicates | None) -> tuple[list[Pair], PairCounts]:
+    counts = PairCounts()
+    return list(without_duplicates(iter(pairs), kind, counts)), counts
 
 
 def test_later_copies_of_a_pair_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GROUP", 7)
     generator = random.Random(2)
     pairs = [Pair(generator.choice("abc"), generator.choice(["x y", "x", "y", ""])) for _ in range(100)]
-    kept, account = distinct(pairs, "exact")
+    kept, counts = distinct(pairs, "exact")
     assert [pair for pair in kept if pair.target] == list(dict.fromkeys(pair for pair in pairs if pair.target))
     assert [pair for pair in kept if not pair.target] == [pair for pair in pairs if not pair.target]
-    assert account.dropped == {"duplicate": 100 - len(kept)}
-    assert distinct(pairs, None) == (pairs, Account())
+    assert counts.dropped == {"duplicate": 100 - len(kept)}
+    assert distinct(pairs, None) == (pairs, PairCounts())
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_later_copies_of_a_pair_are_dropped(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_near_duplicates_have_equal_letters(other: tuple[str, str], near: bool) -> None:
     first = Pair("the dog sees 3 cats", "der Hund sieht 3 Katzen")
-    kept, account = distinct([first, Pair(*other)], "near")
+    kept, counts = distinct([first, Pair(*other)], "near")
     assert len(kept) == 2 - near
-    assert account.dropped == ({"near duplicate": 1} if near else {})
+    assert counts.dropped == ({"near duplicate": 1} if near else {})
 
 
 def test_texts_without_letters_and_with_other_marks_differ() -> None:
@@ -77,7 +77,7 @@ def test_copies_are_counted_before_other_reasons_and_across_shards(tmp_path: Pat
     unique = len(dict.fromkeys(pair[:2] for pair in pairs))
     identical = len({pair[:2] for pair in pairs if pair.source == pair.target})
     prepared = in_shards(tmp_path / "data", given, size=20, duplicates="exact", drop_identical=True)
-    assert prepared.accounts["train"].dropped == {
+    assert prepared.pair_counts["train"].dropped == {
         **{"duplicate": 120 - unique + 1, "empty source": 1},
         "identical sides": identical + 1,
     }

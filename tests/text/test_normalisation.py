@@ -36,5 +36,5 @@ def test_changed_pairs_are_counted_and_stored_as_given(tmp_path: Path) -> None:
         prepare({"train": pairs}, Filters(), replace(SETTINGS, normalisation=normalisation), folder)
         prepared = open_prepared(folder)
         assert prepared.corpora["train"].sources() == [pair.source for pair in pairs]
-        counts.append(prepared.accounts["train"].normalised)
+        counts.append(prepared.pair_counts["train"].normalised)
     assert counts == [0, len(FORMS) + 1]

@@ -11,8 +11,8 @@ from sharded import SETTINGS
 
 from nmt.data.filters import Duplicates, Filters
 from nmt.data.pair import Pair
-from nmt.text.account import Account
 from nmt.text.duplicates import Overlap
+from nmt.text.pair_counts import PairCounts
 from nmt.text.prepare import open_prepared, prepare
 from nmt.text.shards import Sharding
 
@@ -22,15 +22,15 @@ PAIRS = st.lists(st.builds(Pair, st.sampled_from(["a", "b ", "c", "", " "]), st.
 @pytest.mark.thorough
 @given(PAIRS, PAIRS, PAIRS)
 def test_counts_are_those_of_a_plain_search(train: list[Pair], valid: list[Pair], test: list[Pair]) -> None:
-    accounts = {"valid": Account(), "test": Account()}
+    pair_counts = {"valid": PairCounts(), "test": PairCounts()}
     overlap = Overlap({"valid": valid, "test": test})
     assert list(overlap.watch(train)) == train
-    overlap.count(accounts)
+    overlap.count(pair_counts)
     known = [(pair.source.strip(), pair.target.strip()) for pair in train if pair.source.strip()]
     for part, pairs in (("valid", valid), ("test", test)):
         sides = [(pair.source.strip(), pair.target.strip()) for pair in pairs]
-        assert accounts[part].in_train == sum(pair in known for pair in sides)
-        assert accounts[part].sources_in_train == sum(source in [x for x, _ in known] for source, _ in sides)
+        assert pair_counts[part].in_train == sum(pair in known for pair in sides)
+        assert pair_counts[part].sources_in_train == sum(source in [x for x, _ in known] for source, _ in sides)
 
 
 @pytest.mark.parametrize("shard_pairs", [1000, 7])
@@ -43,7 +43,7 @@ def test_preparing_stores_and_prints_the_counts(
     parts = {"train": train, "valid": iter(valid)}
     filters = Filters(duplicates=duplicates)
     prepared = prepare(parts, filters, SETTINGS, tmp_path / "data", sharding=Sharding(shard_pairs))
-    for account in (prepared.accounts["valid"], open_prepared(tmp_path / "data").accounts["valid"]):
-        assert (account.in_train, account.sources_in_train) == (3, 4)
-        assert account.lines()[1] == "4 of 5 sources also in train, 3 with the same target"
-    assert prepared.accounts["train"].overlap_lines() == []
+    for counts in (prepared.pair_counts["valid"], open_prepared(tmp_path / "data").pair_counts["valid"]):
+        assert (counts.in_train, counts.sources_in_train) == (3, 4)
+        assert counts.lines()[1] == "4 of 5 sources also in train, 3 with the same target"
+    assert prepared.pair_counts["train"].overlap_lines() == []

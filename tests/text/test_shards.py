@@ -40,8 +40,8 @@ def test_shards_hold_the_pairs_of_one_file(folder: Path, tmp_path: Path) -> None
     plain_corpus, many = plain.corpora["train"], sharded.corpora["train"]
     assert isinstance(many, ShardedCorpus) and len(many.paths) == 7
     assert type(plain_corpus) is Corpus and len(plain_corpus) == len(many) == 250
-    assert sharded.accounts["train"] == plain.accounts["train"]
-    assert sharded.accounts["train"].dropped == {"empty source": 1, "longer than 60 pieces": 1}
+    assert sharded.pair_counts["train"] == plain.pair_counts["train"]
+    assert sharded.pair_counts["train"].dropped == {"empty source": 1, "longer than 60 pieces": 1}
     many.window = 2
     for row in np.random.default_rng(0).permutation(250).tolist():
         values = ((*corpus.ids(row), corpus.sure_links(row)) for corpus in (plain_corpus, many))

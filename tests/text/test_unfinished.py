@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nmt.files.checksum import checksum
-from nmt.text.account import Account, NoPairs
+from nmt.text.pair_counts import NoPairs, PairCounts
 from nmt.text.unfinished import PROGRESS, Unfinished, unfinished_folder
 
 JOB = {"text": "a", "pairs": 2}
@@ -67,5 +67,5 @@ def test_nothing_is_kept_when_no_pair_is_left(tmp_path: Path, capsys: pytest.Cap
     message = r"^data\.train: 0 of 2 pairs kept \(2 too long\); relax the filters or give more text$"
     with pytest.raises(NoPairs, match=message), unfinished_folder(tmp_path / "out") as unfinished:
         unfinished.begin({"text": "a"})
-        Account(dropped=Counter({"too long": 2})).require_pairs("train")
+        PairCounts(dropped=Counter({"too long": 2})).require_pairs("train")
     assert not (tmp_path / "out.partial").exists() and capsys.readouterr().err == ""

@@ -18,7 +18,7 @@ from nmt.config import train_config
 from nmt.text.batches import Batch
 from nmt.training import weights as module
 from nmt.training.checkpoints import Kept
-from nmt.training.metrics import merit
+from nmt.training.metrics import quality
 from nmt.training.task import TranslationTask
 from nmt.training.weights import Average, average_weights, describe_average, validate_weights
 
@@ -136,7 +136,7 @@ def test_average_is_kept_if_it_is_at_least_as_good(
     monkeypatch.setattr(module, "validate_weights", lambda *_: scores)
     models = [Kept({"w": torch.ones(1)}, epoch, bleu) for epoch in (3, 2)]
     best: Any = SimpleNamespace(monitor="valid_bleu", read_best=lambda count, model: models[:count])
-    best.best_merit = lambda: merit({"valid_loss": 2.0, "valid_bleu": 30.0}, "valid_bleu")
+    best.best_quality = lambda: quality({"valid_loss": 2.0, "valid_bleu": 30.0}, "valid_bleu")
     task: Any = SimpleNamespace(model=None, to=lambda device: None)
     data: Any = SimpleNamespace(all_valid=lambda: [])
     trainer: Any = SimpleNamespace(precision_plugin=None)

@@ -19,7 +19,7 @@ from nmt.commands.train import train
 from nmt.config import train_config
 from nmt.training import task as module
 from nmt.training.fit import build_trainer
-from nmt.training.metrics import merit
+from nmt.training.metrics import quality
 from nmt.training.optimizers import build_schedule
 from nmt.training.schedules import inverse_sqrt, linear, warm_up
 from nmt.training.task import TranslationTask
@@ -58,7 +58,7 @@ def test_plateau_lowers_the_rate_without_progress(monitor: str, better: str) -> 
     plateau, (group,) = configured["lr_scheduler"]["scheduler"], configured["optimizer"].param_groups
     rates = []
     for value in (5, 6, 7, 8, 9, 9, 9) if better == "max" else (9, 8, 7, 6, 5, 5, 5):
-        plateau.step(merit({"valid_loss": 1.0, monitor: value}, monitor))
+        plateau.step(quality({"valid_loss": 1.0, monitor: value}, monitor))
         rates.append(group["lr"])
     assert rates == [1] * 6 + [0.25]
 

@@ -15,7 +15,7 @@ class NoPairs(UserError):
 
 
 @dataclass(kw_only=True)
-class Account:
+class PairCounts:
     """Counts of the pairs that were kept, and of those dropped for each reason; lengths in pieces.
 
     ``source`` and ``target`` count all pairs, also those that were dropped. ``in_train`` and ``sources_in_train`` are
@@ -39,8 +39,8 @@ class Account:
     def total(self) -> int:
         return self.kept + self.dropped.total()
 
-    def add(self, other: Account) -> None:
-        """Add the counts of another account to this one."""
+    def add(self, other: PairCounts) -> None:
+        """Add other counts to these."""
         for name, value in vars(other).items():
             if isinstance(value, int):
                 setattr(self, name, getattr(self, name) + value)
