@@ -358,7 +358,7 @@ def draw(points: Sequence[tuple[System, str, float, float]], file: Path) -> None
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     names = [*dict.fromkeys(system.name for system, *_ in points)]
-    markers = {"nmt": "o", "marian": "s", "ct2": "^"}
+    markers = {"nmt": "o", "nmt-short": "D", "marian": "s", "ct2": "^"}
     for system, job, bleu, speed in points:
         panel, greedy = panels[int(JOBS[job]["batch"] == 1)], JOBS[job]["beam"] == 1
         colour = f"C{names.index(system.name) % 10}"
