@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from inference.random_translators import random_translator
 
@@ -89,6 +89,7 @@ NESTED = st.recursive(LEAVES.map(lambda leaf: [leaf]), element, max_leaves=12)
 def test_every_tag_is_kept_and_balanced(
     parts: list[list[str]], glue: list[str], output: str, seed: int, sparse: bool
 ) -> None:
+    assume(len(sum(parts, [])) <= len(glue))  # a line that is cut loses closing tags
     line = "".join(part + space for part, space in zip(sum(parts, []), glue, strict=False))
     rng = np.random.default_rng(seed)
     weights = rng.random((40, 120)) * (rng.random((40, 120)) < (0.05 if sparse else 1))
