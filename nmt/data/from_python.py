@@ -9,7 +9,7 @@ from nmt.errors import UserError
 from nmt.settings.arguments import is_missing, suggestion
 
 NESTED = "translation"  # Hugging Face's name of the column that holds {language: text}
-SOME_ROWS = 1000  # some may have no text; a column without text in all of them is another one
+SOME_ROWS = 1000  # rows without text may leave out the key; a column that none of the first rows has is another one
 
 
 def from_python(*, columns: tuple[str, str] | None = None) -> NoReturn:
@@ -37,7 +37,7 @@ def rows_as_pairs(rows: Any, part: str, columns: Sequence[str] | None) -> Iterat
             first = first or texts
             if without_text:
                 without_text = [column for column in without_text if not isinstance(texts.get(column), str)]
-                if without_text and number == SOME_ROWS:
+                if number == SOME_ROWS and not {*without_text} <= texts.keys():
                     break
             row = _from_columns(texts, f"data: pair {number} of part {part}", columns)
         yield row

@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.commands.prepare import prepare
+from nmt.data.from_python import rows_as_pairs
 from nmt.data.pair import MissingPair, Pair
 from nmt.data.sources import DataSettings, given_pairs, load_pairs
 from nmt.data.tables import Table
@@ -330,3 +331,10 @@ def test_folders_whose_names_are_not_utf8_hold_tables_and_corpora(tmp_path: Path
     prepare([*words, "tokenizer.vocab_size=290", f"output={folder}/out"])
     assert open_prepared(folder / "out").corpora["valid"].sources() == [source for source, _ in PAIRS]
     assert len(Corpus.open(folder / "out" / "train.arrow", mapped=True)) == 10
+
+
+def test_text_may_begin_after_many_rows_without_it() -> None:
+    rows = [{"en": "a", "de": None}] * 1001 + [{"en": "b", "de": "c"}]
+    assert [*rows_as_pairs(rows, "train", ["en", "de"])][-1] == ("b", "c")
+    with pytest.raises(UserError, match="part train has no text in column de; choose from en"):
+        [*rows_as_pairs(rows[:1001], "train", ["en", "de"])]
