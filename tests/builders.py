@@ -124,8 +124,8 @@ def save_random(
 
 def forced_log_prob(translator: Translator, line: str, tokens: Sequence[str]) -> float:
     """Return the log-probability of a translation, computed by the engine without search."""
-    engine = translator.runtime.engine(trace=False)
-    names = translator.runtime.target.all_pieces
+    engine = translator.loaded_model.engine(trace=False)
+    names = translator.loaded_model.target.all_pieces
     state = engine.init(engine.encode([translator.encode(line)]))
     previous, total = BOS, 0.0
     for token in tokens:

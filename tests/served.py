@@ -39,7 +39,7 @@ class Upper:
     It refuses the line "too long", and cuts the translation of "endless".
     """
 
-    runtime = None
+    loaded_model = None
     attention = SimpleNamespace(name="Upper", reads_source=True)
     trained = SimpleNamespace(
         model=SimpleNamespace(attention=SimpleNamespace(needs_trace=False, reads_source=True, signed=False))

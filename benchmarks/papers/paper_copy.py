@@ -236,7 +236,7 @@ def random_engine(args: argparse.Namespace, kind: str, length: int) -> Any:
     ).eval()
     return Translator(
         TrainedModel(model=model, source=pieces, target=pieces, config=plain(config), longest_source=length + 1)
-    ).runtime.engine(trace=False)
+    ).loaded_model.engine(trace=False)
 
 
 if __name__ == "__main__":

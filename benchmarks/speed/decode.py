@@ -152,15 +152,15 @@ def in_turns(engines: dict[str, Any], rounds: int, work: Callable[[Any], None]) 
 def load_engines(run: Path, args: argparse.Namespace) -> Iterator[tuple[str, Engine[Any, Any]]]:
     """Yield name and engine of the model for each --engine, and an AtOnce for each that runs several batches."""
     for name in args.engine:
-        runtime = Translator.load(run, engine=name, device="auto", threads=args.threads).runtime
-        yield name, runtime.engine(trace=False, hypotheses=args.batch * args.beam)
+        model = Translator.load(run, engine=name, device="auto", threads=args.threads).loaded_model
+        yield name, model.engine(trace=False, hypotheses=args.batch * args.beam)
         if getattr(args, "shortlist", None) and name != "torch":
             options: Any = {"engine": name, "threads": args.threads, "shortlist": True}
-            restricted = Translator.load(run, **options).runtime
+            restricted = Translator.load(run, **options).loaded_model
             yield f"{name}{SHORTLIST}", restricted.engine(trace=False, hypotheses=args.batch * args.beam)
-        if getattr(args, "at_once", False) and runtime.workers > 1:
-            engine: Any = AtOnce(runtime.engine(trace=False, beside_others=True), runtime.workers)
-            yield f"{name}, {runtime.workers} batches at once", engine
+        if getattr(args, "at_once", False) and model.workers > 1:
+            engine: Any = AtOnce(model.engine(trace=False, beside_others=True), model.workers)
+            yield f"{name}, {model.workers} batches at once", engine
 
 
 class AtOnce(NamedTuple):

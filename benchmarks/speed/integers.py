@@ -136,7 +136,7 @@ def record_inputs(run: Path, graph: onnx.ModelProto, names: list[str], lines: li
     # Graph optimisation would fuse the products and hide their inputs.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     translator = Translator(open_onnx(run, LoadSettings(engine="onnx-int8", threads=1)))
-    engine: Any = translator.runtime.engine(trace=False)
+    engine: Any = translator.loaded_model.engine(trace=False)
     outputs = [output.name for output in engine._step.get_outputs()]
     recorder = Recorder(onnxruntime.InferenceSession(graph.SerializeToString(), options), names, outputs)
     engine._step = recorder

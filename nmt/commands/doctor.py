@@ -180,13 +180,13 @@ def _model(folder: str, problems: list[str]) -> Iterator[tuple[str, str]]:
     attention = "unknown"
     for engine in ("torch", *GRAPH_SUFFIX):
         try:
-            runtime = load(folder, LoadSettings(engine=engine))  # type: ignore[arg-type]
-            runtime.engine(trace=True)
+            model = load(folder, LoadSettings(engine=engine))  # type: ignore[arg-type]
+            model.engine(trace=True)
         except UserError as error:
             problems.append(reason(error))
         else:
             engines.append(engine)
-            attention = runtime.properties.attention.name
+            attention = model.properties.attention.name
     yield "model", f"{attention} attention, {_size(Path(folder)) / 10**6:.1f} MB"
     yield "engines", ", ".join(engines) or "none"
     peak = peak_memory_mb()

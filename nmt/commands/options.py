@@ -132,10 +132,10 @@ def load_model(folder: str | list[str], settings: LoadSettings) -> Translator:
     from nmt.inference.onnx.model import OnnxModel
     from nmt.inference.translator import Translator
 
-    runtime = load(folder, settings)
-    if settings.engine == "auto" and isinstance(runtime, OnnxModel):
-        print_message(f"engine: {runtime.engine_name}")
-    return Translator(runtime)
+    model = load(folder, settings)
+    if settings.engine == "auto" and isinstance(model, OnnxModel):
+        print_message(f"engine: {model.engine_name}")
+    return Translator(model)
 
 
 def require_attention(translator: Translator, setting: str) -> None:
@@ -183,7 +183,7 @@ def watch_terms(
     from nmt.inference.markup import MARKUP
     from nmt.text import glossary
 
-    invisible = translator.runtime.properties.remove_invisible
+    invisible = translator.loaded_model.properties.remove_invisible
 
     def text(line: str) -> str:
         return remove_invisible(html.unescape(MARKUP.sub("", line)) if markup else line, invisible)

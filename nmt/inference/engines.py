@@ -93,7 +93,7 @@ def stored_tokenizer(config: Mapping[str, Any]) -> str | None:
     return tokenizer if isinstance(tokenizer, str) else None
 
 
-class Runtime(Protocol):
+class LoadedModel(Protocol):
     """A trained model, loaded for one engine."""
 
     @property

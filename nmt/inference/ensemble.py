@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nmt.errors import UserError
-from nmt.inference.engines import LoadSettings, Properties, Runtime
+from nmt.inference.engines import LoadedModel, LoadSettings, Properties
 from nmt.search.constraints import WHOLE_VOCABULARY
 from nmt.search.engine import Engine, Floats, Integers
 from nmt.text.tokenizer import Tokenizer
@@ -74,60 +74,60 @@ class EnsembleEngine:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Loaded models that translate together (``nmt.inference.engines.Runtime``)."""
+    """Loaded models that translate together (``nmt.inference.engines.LoadedModel``)."""
 
-    runtimes: Sequence[Runtime]
+    models: Sequence[LoadedModel]
 
     @property
     def source(self) -> Tokenizer:
-        return self.runtimes[0].source
+        return self.models[0].source
 
     @property
     def target(self) -> Tokenizer:
-        return self.runtimes[0].target
+        return self.models[0].target
 
     @cached_property
     def properties(self) -> Properties:
         """The properties of the first model, with the smallest limit of the source length."""
-        first = self.runtimes[0].properties
-        limits = [runtime.properties.attention.max_source_length for runtime in self.runtimes]
+        first = self.models[0].properties
+        limits = [model.properties.attention.max_source_length for model in self.models]
         limit = min((limit for limit in limits if limit is not None), default=None)
         return replace(first, attention=replace(first.attention, max_source_length=limit))
 
     @property
     def workers(self) -> int:
-        return min(runtime.workers for runtime in self.runtimes)
+        return min(model.workers for model in self.models)
 
     def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> EnsembleEngine:
         """Return the engine over those of the models. Only the first gives alignments."""
         engines = [
-            runtime.engine(trace=trace and number == 0, beside_others=beside_others, hypotheses=hypotheses)
-            for number, runtime in enumerate(self.runtimes)
+            model.engine(trace=trace and number == 0, beside_others=beside_others, hypotheses=hypotheses)
+            for number, model in enumerate(self.models)
         ]
         return EnsembleEngine(engines, len(self.target))
 
 
-def combine(names: Sequence[str], load: Callable[[str], Runtime], settings: LoadSettings) -> Ensemble:
+def combine(names: Sequence[str], load: Callable[[str], LoadedModel], settings: LoadSettings) -> Ensemble:
     """Return the ensemble of these models, loaded. Raises UserError if they cannot translate together."""
     for key in ("adapter", "slots", "shortlist"):
         if value := getattr(settings, key):
             raise UserError(f"{key}={str(value).lower()}: belongs to one model; remove it, or name one model")
     if not names:
         raise UserError("model=[]: no model; name at least one folder")
-    runtimes = [load(name) for name in names]
-    first = runtimes[0]
-    for name, runtime in zip(names, runtimes, strict=True):
+    models = [load(name) for name in names]
+    first = models[0]
+    for name, model in zip(names, models, strict=True):
         for side in ("source", "target"):
-            if getattr(runtime, side).to_bytes() != getattr(first, side).to_bytes():
+            if getattr(model, side).to_bytes() != getattr(first, side).to_bytes():
                 raise UserError(
                     f"model={name}: its {side} tokenizer is not that of {names[0]}; an ensemble needs models that were "
                     "trained on one prepared corpus"
                 )
         for key in ("lowercase", "remove_invisible"):
-            value, expected = (getattr(other.properties, key) for other in (runtime, first))
+            value, expected = (getattr(other.properties, key) for other in (model, first))
             if value != expected:
                 raise UserError(
                     f"model={name}: trained with data.{key}={value}, and {names[0]} with {expected}; "
                     "an ensemble needs models that read text in the same way"
                 )
-    return Ensemble(runtimes)
+    return Ensemble(models)

@@ -71,7 +71,7 @@ def force_decode(
 
 def seem_exchanged(translator: Reader, sources: Sequence[str], targets: Sequence[str]) -> bool:
     """Return whether the first pairs are much more probable the other way round."""
-    reader = Reader(translator.runtime, check_text=False)
+    reader = Reader(translator.loaded_model, check_text=False)
     sides = (sources[:JUDGED], targets[:JUDGED])
     means = list[float]()
     for pair in (sides, sides[::-1]):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from nmt.errors import UserError
-from nmt.inference.engines import EngineName, LoadSettings, Runtime
+from nmt.inference.engines import EngineName, LoadedModel, LoadSettings
 from nmt.inference.onnx.model import exported_engines, is_deployment, open_onnx, open_preferred
 from nmt.inference.run_files import has_adapter
 from nmt.system.machine import torch_threads
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
 
 
-def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> Runtime:
+def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> LoadedModel:
     """Load the model of a run's folder, or of a deployment, for the engine that ``settings`` select.
 
     Several folders are an ensemble. An adapter, or a folder that holds one, needs torch. Raises UserError if the folder

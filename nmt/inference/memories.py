@@ -75,7 +75,7 @@ def require_streaming(translator: Translator) -> None:
             f"piece_length: {translator.attention.name} attention with this model's settings needs the whole line; "
             f"remove piece_length, or train with an attention that streams, such as {model.attention.streaming_advice}"
         )
-    tokenizer = translator.runtime.source
+    tokenizer = translator.loaded_model.source
     if tokenizer.encode("a a") != 2 * tokenizer.encode("a"):
         raise UserError(
             "piece_length: this model's source tokenizer splits the first word of a line differently, because it was "
@@ -119,7 +119,7 @@ def encode_line(
     assert encoded is not None
     if not trace:
         return EncodedLine(Source(*encoded), seed)
-    tokenizer = translator.runtime.source
+    tokenizer = translator.loaded_model.source
     words = tokenizer.words if piece_length is None else tokenizer.words_in_parts
     return EncodedLine(Source(*encoded), seed, all_ids, words(translator.change_text(line)))
 
@@ -130,7 +130,7 @@ def _parts(translator: Translator, line: str, size: int | None) -> Iterator[list
         yield translator.encode(line)
         return
     buffer: list[int] = []
-    for ids in translator.runtime.source.encode_in_parts(translator.change_text(line)):
+    for ids in translator.loaded_model.source.encode_in_parts(translator.change_text(line)):
         buffer += ids
         while len(buffer) > size:
             yield buffer[:size]
@@ -207,7 +207,7 @@ def _to_translation(
     translation = translator.to_translation(line.ids, hypotheses, options)
     if translation.alignment is None or line.ids is None:
         return translation
-    words = translator.runtime.source.decoded_words(line.ids[:-1]) if line.words is None else line.words
+    words = translator.loaded_model.source.decoded_words(line.ids[:-1]) if line.words is None else line.words
     return with_source_words(translation, words)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from nmt.data.invisible import Invisible, remove_invisible
 from nmt.errors import UserError
 from nmt.inference.bulk import SourceTooLong
-from nmt.inference.engines import Runtime
+from nmt.inference.engines import LoadedModel
 from nmt.inference.ensemble import Ensemble
 from nmt.inference.load import load_torch
 from nmt.inference.onnx.model import OnnxModel
@@ -33,14 +33,14 @@ OTHER_SIDE = 0.7  # share of the tokens that the other side's tokenizer needs, i
 class Reader:
     """The tokenizers of a trained model, its limits, and its checks of the text: the base class of ``Translator``."""
 
-    def __init__(self, runtime: Runtime, *, check_text: bool = True) -> None:
-        self.runtime = runtime
-        properties = runtime.properties
+    def __init__(self, model: LoadedModel, *, check_text: bool = True) -> None:
+        self.loaded_model = model
+        properties = model.properties
         self.lowercase = properties.lowercase
         self.score_tokenizer = properties.score_tokenizer
         self.attention = properties.attention
-        self.source_check = TextCheck("source", runtime.source, runtime.target)
-        self.target_check = TextCheck("target", runtime.target, runtime.source)
+        self.source_check = TextCheck("source", model.source, model.target)
+        self.target_check = TextCheck("target", model.target, model.source)
         self.check_text = check_text
         # Changes a line as the training text was changed: without invisible characters, in lower case.
         self.change_text = partial(_change_text, properties.remove_invisible, properties.lowercase)
@@ -48,15 +48,15 @@ class Reader:
     @cached_property
     def trained(self) -> TrainedModel:
         """The torch model, which forced decoding and stored memories need; other engines load it on first use."""
-        runtime = self.runtime
-        if isinstance(runtime, Ensemble):
+        model = self.loaded_model
+        if isinstance(model, Ensemble):
             raise UserError("an ensemble cannot score given translations or store memories; name a single model")
-        return load_torch(runtime.root, runtime.settings) if isinstance(runtime, OnnxModel) else cast(Any, runtime)
+        return load_torch(model.root, model.settings) if isinstance(model, OnnxModel) else cast(Any, model)
 
     def encode(self, line: str) -> list[int]:
         """Return the source piece ids of ``line``, with ``</s>``."""
         line = self.change_text(text(line, "line"))
-        ids = self.runtime.source.encode(line)
+        ids = self.loaded_model.source.encode(line)
         if self.check_text:
             self.source_check.read(line, ids)
         return [*ids, EOS]
@@ -64,7 +64,7 @@ class Reader:
     def encode_target(self, line: str) -> list[int]:
         """Return the target piece ids of a given translation, with ``</s>``."""
         line = self.change_text(line)
-        ids = self.runtime.target.encode(line)
+        ids = self.loaded_model.target.encode(line)
         if self.check_text:
             self.target_check.read(line, ids)
         return [*ids, EOS]

@@ -103,10 +103,10 @@ class TranslateShard:
 
         Workers may have another working directory, and must use the engine of ``translator``.
         """
-        runtime = translator.runtime
+        loaded = translator.loaded_model
         settings = replace(
             settings,
-            engine=runtime.engine_name if isinstance(runtime, OnnxModel) else "torch",
+            engine=loaded.engine_name if isinstance(loaded, OnnxModel) else "torch",
             adapter=None if settings.adapter is None else Path(settings.adapter).absolute(),
         )
         model = model.absolute()
@@ -175,8 +175,8 @@ class TranslateShard:
 
 def translator_fingerprint(translator: Translator, folder: Path, adapter: str | Path | None) -> str:
     """Return a string that changes whenever the model in ``folder`` changes, or the adapter."""
-    if isinstance(translator.runtime, OnnxModel):
-        return fingerprint(translator.runtime.properties.checksums)
+    if isinstance(translator.loaded_model, OnnxModel):
+        return fingerprint(translator.loaded_model.properties.checksums)
     from nmt.inference.model_folder import model_fingerprint  # imports torch
 
     return " ".join(model_fingerprint(Path(path)) for path in (folder, adapter) if path is not None)
@@ -269,7 +269,7 @@ def shard_results(
     ``translator`` has the model of the ``job``. The ``folder`` of finished shards is deleted when the block succeeds.
     Otherwise it stays, and a message says how to continue.
     """
-    shards = _shards(groups, translator.source_check, translator.change_text, translator.runtime.source)
+    shards = _shards(groups, translator.source_check, translator.change_text, translator.loaded_model.source)
     del translator  # its model would stay in memory, and each worker loads its own
     with open_store(folder, job.record()) as store:
         try:

@@ -20,7 +20,7 @@ from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError, counted
 from nmt.inference.bayes_risk import by_mean_chrf
 from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, Stoppable, report
-from nmt.inference.engines import EngineName, LoadSettings, Runtime
+from nmt.inference.engines import EngineName, LoadedModel, LoadSettings
 from nmt.inference.load import load
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.prefix import PrefixReader
@@ -70,8 +70,8 @@ class Translator(Reader):
     text that the tokenizers cannot read.
     """
 
-    def __init__(self, runtime: Runtime, *, max_tokens: int = 4096, check_text: bool = True) -> None:
-        super().__init__(runtime, check_text=check_text)
+    def __init__(self, model: LoadedModel, *, max_tokens: int = 4096, check_text: bool = True) -> None:
+        super().__init__(model, check_text=check_text)
         self.max_tokens = max_tokens
 
     @classmethod
@@ -210,7 +210,7 @@ class Translator(Reader):
         bulk = Bulk(
             encode=self._encode_checked,
             decode=partial(self._decode, options, prefixes, None),
-            workers=self.runtime.workers,
+            workers=self.loaded_model.workers,
             max_tokens=self.max_tokens,
             max_rows=max_rows(options.with_spares()),
         )
@@ -253,7 +253,7 @@ class Translator(Reader):
         again: dict[int, RequiredTexts] = {}
         for row, (result, of_line) in enumerate(zip(results, required, strict=True)):
             if isinstance(result, Translation) and lacks(result.text, of_line):
-                texts = required_texts(of_line, self.runtime.target, self.change_text)
+                texts = required_texts(of_line, self.loaded_model.target, self.change_text)
                 if texts is not None:
                     again[row] = texts
         if not again:
@@ -262,7 +262,7 @@ class Translator(Reader):
         bulk = Bulk(
             encode=self._encode_checked,
             decode=partial(self._decode, options, None, [*again.values()]),
-            workers=self.runtime.workers,
+            workers=self.loaded_model.workers,
             max_tokens=self.max_tokens,
             max_rows=max(1, max_rows(options) // (1 + max(texts.pieces for texts in again.values()))),
         )
@@ -277,10 +277,10 @@ class Translator(Reader):
         """Return an aligned translation of ``line`` with the word of each source token."""
         if isinstance(result, Failure) or result.alignment is None:
             return result
-        return with_source_words(result, self.runtime.source.words(self.change_text(line)))
+        return with_source_words(result, self.loaded_model.source.words(self.change_text(line)))
 
     def _protect(self, protection: Protection, line: str) -> Protected | Fragment:
-        return protection.protect(remove_invisible(line, self.runtime.properties.remove_invisible))
+        return protection.protect(remove_invisible(line, self.loaded_model.properties.remove_invisible))
 
     def read_prefixes(self, texts: Sequence[str], options: SearchOptions) -> list[Prefix]:
         """Return the prefixes for the search. Raises UserError for one with which no translation can begin."""
@@ -288,7 +288,7 @@ class Translator(Reader):
             raise UserError(f"{setting}: may change words of a prefix; remove one of them")
         for setting in options.settings(["sentences"]):
             raise UserError(f"{setting}: a prefix belongs to a whole line; remove one of them")
-        if isinstance(self.runtime, OnnxModel) and self.runtime.settings.shortlist:
+        if isinstance(self.loaded_model, OnnxModel) and self.loaded_model.settings.shortlist:
             raise UserError("shortlist=true: a prefix may need any piece; remove shortlist=true, or the prefixes")
         prefixes = []
         for row, line in enumerate(texts):
@@ -300,7 +300,7 @@ class Translator(Reader):
 
     @cached_property
     def _prefix_reader(self) -> PrefixReader:
-        return PrefixReader(self.runtime.target)
+        return PrefixReader(self.loaded_model.target)
 
     def _finish(
         self,
@@ -349,7 +349,9 @@ class Translator(Reader):
         batch = None if prefixes is None else [prefixes[row] if row < len(prefixes) else () for row in rows]
         trace = options.keep_weights or options.coverage_penalty > 0
         count = len(sources) * live_hypotheses(options.with_spares())
-        engine: Engine[Any, Any] = self.runtime.engine(trace=trace, beside_others=stop is not None, hypotheses=count)
+        engine: Engine[Any, Any] = self.loaded_model.engine(
+            trace=trace, beside_others=stop is not None, hypotheses=count
+        )
         engine = engine if stop is None else Stoppable(engine, stop)
         searched = search(engine, sources, options.with_spares(), batch, texts)
         results = [
@@ -365,7 +367,7 @@ class Translator(Reader):
     @cached_property
     def visible(self) -> Prefix:
         """The prefix of every text that begins with a visible character."""
-        return [dict.fromkeys(self.runtime.target.visible, 1)]
+        return [dict.fromkeys(self.loaded_model.target.visible, 1)]
 
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
         """Return ``options``, or the defaults, for search with or without alignments.
@@ -382,7 +384,7 @@ class Translator(Reader):
                 f"{setting}: needs alignments, but this model has no attention; "
                 f"remove {setting.partition('=')[0]}, or use another model"
             )
-        if options.replace_unknown and self.runtime.target.spells_bytes:
+        if options.replace_unknown and self.loaded_model.target.spells_bytes:
             warnings.warn(
                 "search.replace_unknown=true: the target tokenizer spells unknown characters in bytes, so there are no "
                 "unknown words; remove search.replace_unknown",
@@ -413,13 +415,13 @@ class Translator(Reader):
         return replace(n_best[0], n_best=n_best)
 
     def _to_translation(self, source: list[int], hypothesis: Hypothesis, unknown: str) -> Translation:
-        target = self.runtime.target
+        target = self.loaded_model.target
         tokens = [*hypothesis.tokens, EOS] if hypothesis.finished else list(hypothesis.tokens)
         return Translation(
             text=target.decode(hypothesis.tokens, unknown=unknown),
             score=hypothesis.score,
             log_prob=hypothesis.log_prob,
-            source_tokens=self.runtime.source.pieces(source),
+            source_tokens=self.loaded_model.source.pieces(source),
             tokens=target.pieces(tokens),
             target_words=[]
             if hypothesis.alignment is None

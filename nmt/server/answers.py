@@ -82,9 +82,9 @@ def properties_of(translator: Translator) -> dict[str, Any]:
 
 def torch_problem(translator: Translator) -> str | None:
     """Return the reason why the model can only translate, if there is one."""
-    if isinstance(translator.runtime, Ensemble):
+    if isinstance(translator.loaded_model, Ensemble):
         return "this model is an ensemble; use a single one"
-    if isinstance(translator.runtime, OnnxModel):
+    if isinstance(translator.loaded_model, OnnxModel):
         return "this model runs ONNX graphs; ask the operator to set engine=torch"
     return None
 

@@ -401,7 +401,7 @@ class Server:
         sources, _ = texts_of(fields, self.limits)
         require_equal(len(targets), len(sources), "q")
         model = self.model_of(fields, sources)[0]
-        if isinstance(model.translator.runtime, Ensemble):
+        if isinstance(model.translator.loaded_model, Ensemble):
             raise Refused(400, "translations: an ensemble only translates; name a single model")
         return list(zip(sources, targets, strict=True)), model
 

@@ -211,10 +211,10 @@ def use_export(file: Path) -> object:
     """Load and use the graphs of which ``file`` is one."""
     engine: OnnxEngineName = "onnx-int8" if ".int8" in file.name else "onnx"
     shortlist = "short" in file.name or file == ABOUT_FILE
-    runtime = open_onnx(FINISHED, LoadSettings(engine=engine, threads=1, shortlist=shortlist))
-    texts = Translator(runtime).texts(LINES, GREEDY, on_failure=lambda *_: None)
+    model = open_onnx(FINISHED, LoadSettings(engine=engine, threads=1, shortlist=shortlist))
+    texts = Translator(model).texts(LINES, GREEDY, on_failure=lambda *_: None)
     assert len(texts) == len(LINES) and not any("\n" in text for text in texts)
-    return texts, runtime.properties.lowercase, runtime.properties.attention, runtime.torch_encodes
+    return texts, model.properties.lowercase, model.properties.attention, model.torch_encodes
 
 
 def use_shortlist(file: Path) -> object:

@@ -65,9 +65,9 @@ def run(exported_once: Path, tmp_path: Path) -> Path:
 
 def engine_of(place: Path) -> str:
     """Return the ONNX engine that ``engine=auto`` selects."""
-    runtime = Translator.load(place).runtime
-    assert isinstance(runtime, OnnxModel)
-    return runtime.engine_name
+    model = Translator.load(place).loaded_model
+    assert isinstance(model, OnnxModel)
+    return model.engine_name
 
 
 @pytest.mark.thorough

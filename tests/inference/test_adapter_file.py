@@ -143,7 +143,7 @@ def test_folder_without_a_readable_adapter_is_refused(
 
 
 def test_exported_graphs_are_not_used_with_an_adapter(base: Path, adapter: Path) -> None:
-    assert isinstance(Translator.load(base, adapter=adapter).runtime, TrainedModel)
+    assert isinstance(Translator.load(base, adapter=adapter).loaded_model, TrainedModel)
     for words, arguments in (
         (f"model={base} adapter={adapter}", {"folder": base, "adapter": adapter}),
         (f"model={adapter}", {"folder": adapter}),

@@ -58,7 +58,7 @@ for engine in ("torch", "onnx", "onnx-int8"):
     if engine == "torch":
         use_threads()
     else:
-        translator.runtime._all_threads, translator.runtime._single_thread
+        translator.loaded_model._all_threads, translator.loaded_model._single_thread
     expected = translator.texts(LINES, SEARCH)
     scores = [one.log_prob for one in translator.score([("a dog", "red houses")])]
     in_child(lambda: require(translator.texts(LINES, SEARCH) == expected))

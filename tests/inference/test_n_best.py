@@ -33,11 +33,11 @@ def translator() -> Translator:
 def naive_texts(translator: Translator, line: str, options: SearchOptions) -> list[str]:
     """Return the different texts of all endings of the beam, best first."""
     texts: list[str] = []
-    engine = translator.runtime.engine(trace=False)
+    engine = translator.loaded_model.engine(trace=False)
     every = SearchOptions(beam_size=options.beam_size, n_best=options.beam_size, max_length=options.max_length)
     [hypotheses] = search(engine, [translator.encode(line)], every)
     for hypothesis in hypotheses:
-        text = translator.runtime.target.decode(hypothesis.tokens)
+        text = translator.loaded_model.target.decode(hypothesis.tokens)
         if text and text not in texts:
             texts.append(text)
     return texts

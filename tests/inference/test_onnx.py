@@ -223,7 +223,7 @@ def test_threads_are_counted_without_sched_getaffinity(short_run: Path, monkeypa
 def test_graphs_and_their_torch_model_use_the_given_threads(short_run: Path) -> None:
     before = torch.get_num_threads()
     translator = Translator.load(short_run, engine="onnx", threads=3)
-    engine = translator.runtime.engine(trace=False)
+    engine = translator.loaded_model.engine(trace=False)
     for session in (engine._step, engine._align):  # type: ignore[attr-defined]
         assert session.get_session_options().intra_op_num_threads == 3
     assert translator.trained and torch.get_num_threads() == 3
@@ -242,7 +242,7 @@ def test_each_graph_is_loaded_once_for_one_kind_of_work(short_run: Path, monkeyp
     monkeypatch.setattr(bulk, "LEAST_TOKENS", 4)  # so that few lines are several batches at once
     graphs = ["align.onnx", "encode.onnx", "step.onnx"]
     translator = Translator.load(short_run, threads=2)
-    assert translator.runtime.engine_name == "onnx" and opened == []  # type: ignore[attr-defined]
+    assert translator.loaded_model.engine_name == "onnx" and opened == []  # type: ignore[attr-defined]
     translator.texts(LINES * 4)
     assert sorted(opened) == [(name, 1) for name in graphs]
     opened.clear()
@@ -402,14 +402,14 @@ def test_memories_are_translated_by_the_torch_model(run: Path) -> None:
 def test_one_thread_translates_one_line_in_8_bit_integers(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = Translator.load(run, engine="onnx-int8", threads=2)
     translator.texts(LINES[:1], SearchOptions(beam_size=5))
-    assert "_single_thread" in vars(translator.runtime) and "_all_threads" not in vars(translator.runtime)
+    assert "_single_thread" in vars(translator.loaded_model) and "_all_threads" not in vars(translator.loaded_model)
 
     monkeypatch.setattr(OnnxModel, "_load", lambda self, threads: threads)
-    runtime = open_onnx(run, LoadSettings(engine="onnx-int8", threads=2))
-    assert [runtime.engine(trace=False, hypotheses=count) for count in (1, 10, 11, None)] == [1, 1, 2, 2]
-    for others in ({"engine_name": "onnx"}, {"properties": replace(runtime.properties, encoder="torch")}):
-        assert replace(runtime, **others).engine(trace=False, hypotheses=1) == 2  # type: ignore[comparison-overlap]
-    alone = replace(runtime, settings=LoadSettings(threads=1))
+    model = open_onnx(run, LoadSettings(engine="onnx-int8", threads=2))
+    assert [model.engine(trace=False, hypotheses=count) for count in (1, 10, 11, None)] == [1, 1, 2, 2]
+    for others in ({"engine_name": "onnx"}, {"properties": replace(model.properties, encoder="torch")}):
+        assert replace(model, **others).engine(trace=False, hypotheses=1) == 2  # type: ignore[comparison-overlap]
+    alone = replace(model, settings=LoadSettings(threads=1))
     alone.engine(trace=False)
     assert "_all_threads" not in vars(alone)
 

@@ -97,7 +97,7 @@ def encode_memory(run: Path, _: Path) -> None:
 
 def cut_into_shards(run: Path, file: Path) -> None:
     translator = Translator(load_folder(run))
-    reading = (translator.source_check, translator.change_text, translator.runtime.source)
+    reading = (translator.source_check, translator.change_text, translator.loaded_model.source)
     assert sum(len(shard.lines) for shard in shards._shards(full_groups(str(file)), *reading)) == 600
 
 

@@ -143,7 +143,7 @@ def test_what_cannot_be_replaced_is_refused_or_named(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_onnx_and_its_shortlist_write_the_same_words(tmp_path: Path, lexicon: str) -> None:
     translator = make_translator("memory")
-    source, target = len(translator.runtime.source), len(translator.runtime.target)
+    source, target = len(translator.loaded_model.source), len(translator.loaded_model.target)
     every = np.tile(np.arange(target, dtype=np.int32), (source, 1)), np.arange(target, dtype=np.int32)
     save_folder(tmp_path, translator.trained)
     export(translator.trained, tmp_path, every, engines=("onnx",))

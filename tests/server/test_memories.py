@@ -224,7 +224,7 @@ def test_graphs_have_neither_memories_nor_slots(tmp_path: Path) -> None:
 
 def test_ensemble_translates_and_refuses_what_needs_a_single_model() -> None:
     single = [tiny_translator("MemoryAttention"), tiny_translator("BahdanauAttention", seed=5)]
-    both = Translator(Ensemble([translator.runtime for translator in single]), check_text=False)
+    both = Translator(Ensemble([translator.loaded_model for translator in single]), check_text=False)
     stored = Memories(limit=2, max_bytes=1 << 20, minutes=60)
     limits = Limits(max_characters=500, max_texts=5, max_alternatives=3)
     glossary = [{"source": "cats", "target": "dogs"}]

@@ -36,7 +36,7 @@ def test_finished_run_translates_with_its_graphs(run: Path, capsys: pytest.Captu
     assert exported_engines(result.folder) == ["onnx"]
     assert re.search(r"^exported in \d+\.\d s; export=false skips this$", capsys.readouterr().err, re.MULTILINE)
     translator = nmt.Translator.load(result.folder)
-    assert isinstance(translator.runtime, OnnxModel)
+    assert isinstance(translator.loaded_model, OnnxModel)
     lines = ["ban des gin", "kor"]
     assert translator.texts(lines) == nmt.Translator.load(result.folder, engine="torch").texts(lines)
 

@@ -71,7 +71,7 @@ class About(Properties):
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxModel:
-    """An exported model (``nmt.inference.engines.Runtime``), run by onnxruntime."""
+    """An exported model (``nmt.inference.engines.LoadedModel``), run by onnxruntime."""
 
     root: Path
     """The folder of the run, or of the deployment."""
