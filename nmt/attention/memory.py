@@ -75,7 +75,7 @@ class MemoryAttention(Attention):
         exact = torch.promote_types(dtype, torch.float32)  # bfloat16 cannot represent every integer above 256
         s = start[:, None] + torch.arange(1, mask.shape[1] + 1, device=mask.device)
         late = (s.clamp(max=self.max_length).to(exact) / self.max_length)[:, :, None]
-        high = self.slot_places(exact, mask.device)
+        high = self.slot_positions(exact, mask.device)
         encoding = (1 - high) * (1 - late) + high * late
         if self.renormalise is not None:
             # L is positive because k and s count from 1. Only a row of padding has sum 0.
@@ -86,7 +86,7 @@ class MemoryAttention(Attention):
                 encoding = encoding * mask.sum(1)[:, None, None]
         return encoding.to(dtype)
 
-    def slot_places(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def slot_positions(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Return k/K (K,), the relative position of each slot: at 1, a slot favours the end of the source."""
         return torch.arange(1, self.slots + 1, device=device, dtype=dtype) / self.slots
 

@@ -77,7 +77,7 @@ class NestedMemoryAttention(MemoryAttention):
         """Return β (B, Q, n) for the n slots of the memory."""
         return score(self.read_score, linear(query, self.W_beta.weight[: memory.slots.shape[1]]))
 
-    def slot_places(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def slot_positions(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Return 1 − the van der Corput sequence in base 2 (K,): the bit-reversed k − 1, as a fraction."""
         digits = torch.arange(self.slots, device=device)
         positions = torch.ones(self.slots, device=device)

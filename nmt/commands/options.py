@@ -171,7 +171,7 @@ def warn_of_cuts(groups: Iterable[list[Translation]], warn: Callable[[int, str],
         yield translations
 
 
-def watch_terms(
+def warn_of_unused_glossary(
     translator: Translator, groups: Iterable[list[str]], search: SearchOptions, *, markup: bool = False
 ) -> Iterable[list[str]]:
     """Return groups that warn at their end if no line has a term of ``search.glossary``.
@@ -188,7 +188,7 @@ def watch_terms(
     def text(line: str) -> str:
         return remove_invisible(html.unescape(MARKUP.sub("", line)) if markup else line, invisible)
 
-    return glossary.watch_terms(groups, search.glossary, text)
+    return glossary.warn_if_unused(groups, search.glossary, text)
 
 
 def translate_lines(
@@ -209,7 +209,7 @@ def translate_lines(
     translations: list[Translation] = []
     groups = ([*lines[first : first + GROUP]] for first in range(0, len(lines), GROUP))
     translated = translator.translate_groups(
-        watch_terms(translator, groups, search, markup=markup),
+        warn_of_unused_glossary(translator, groups, search, markup=markup),
         search,
         alignments=alignments,
         markup=markup,

@@ -28,7 +28,7 @@ from nmt.config.runs import (
 )
 from nmt.data.sources import PreparedData, missing_files
 from nmt.errors import Interrupted, UserError, print_message
-from nmt.files.atomic import make_folder, open_own, write_lines
+from nmt.files.atomic import make_folder, open_regular_to_write, write_lines
 from nmt.files.locks import LOCK_FILE, lock_folder, own_folder, require_own
 from nmt.files.private import delete
 from nmt.files.reading import read_json
@@ -228,7 +228,7 @@ def _log(job: Job, own: bool) -> Iterator[None]:
     file = Path(f"{job.folder}.log")
     print_message(f"{job.folder.name}: started; its messages are in {file}")
     make_folder(file.parent)
-    with io.TextIOWrapper(open_own(file), encoding="utf-8") as log, redirect_stderr(log):
+    with io.TextIOWrapper(open_regular_to_write(file), encoding="utf-8") as log, redirect_stderr(log):
         yield
     print_message(f"{job.folder.name}: finished")
 

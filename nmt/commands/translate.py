@@ -22,7 +22,7 @@ from nmt.commands.options import (
     translate_lines,
     warn_of_cuts,
     warn_of_line,
-    watch_terms,
+    warn_of_unused_glossary,
 )
 from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, line_counter, line_writer
 from nmt.data.text_files import read_lines
@@ -345,7 +345,7 @@ def shard_results_of(
         from nmt.inference.ray_actors import RayWorkers
 
         pool = RayWorkers(job, workers, threads=threads, address=options.address)
-    groups = watch_terms(translator, groups, options.search)
+    groups = warn_of_unused_glossary(translator, groups, options.search)
     context = shard_results(translator, job, groups, pool, Path(f"{output}.shards"))
     del translator  # each worker loads its own
     with context as results:
@@ -378,7 +378,7 @@ def _translation_groups(
     if options.memory is not None:
         yield from _translate_memories(translator, Path(options.memory), options.search, alignments=alignments)
         return
-    groups = watch_terms(translator, input_groups(options.input, prompt, show_waits=True), options.search)
+    groups = warn_of_unused_glossary(translator, input_groups(options.input, prompt, show_waits=True), options.search)
     warn = warn_of_line(options.input or STDIN, EMPTY)
     translated = translator.translate_groups(
         groups, options.search, prefixes=prefixes, alignments=alignments, on_failure=warn

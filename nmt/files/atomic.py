@@ -216,7 +216,7 @@ def compressed(file: BinaryIO, path: str | Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def open_own(path: Path, *, append: bool = False) -> BinaryIO:
+def open_regular_to_write(path: Path, *, append: bool = False) -> BinaryIO:
     """Open a file for writing in a folder that strangers may have made. Raises OSError for links, pipes and devices."""
     mode = os.O_APPEND if append else 0
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | NO_LINK | mode

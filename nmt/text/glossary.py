@@ -99,7 +99,7 @@ def read_glossary(path: str | Path) -> Glossary:
     return glossary
 
 
-def watch_terms(groups: Iterable[list[str]], path: str, text: Callable[[str], str]) -> Iterator[list[str]]:
+def warn_if_unused(groups: Iterable[list[str]], path: str, text: Callable[[str], str]) -> Iterator[list[str]]:
     """Yield groups of lines, and warn at their end if no line has a term of the glossary in ``path``.
 
     ``text`` returns the text of a line, without markup.

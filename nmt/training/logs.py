@@ -24,7 +24,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import Logger
 
 from nmt.errors import UserError, counted, print_message, reason
-from nmt.files.atomic import open_own, write_lines
+from nmt.files.atomic import open_regular_to_write, write_lines
 from nmt.files.reading import read_json
 from nmt.inference.run_files import METRICS_FILE
 from nmt.settings.plugins import Block, PluginPoint, construct
@@ -178,7 +178,7 @@ class MetricsFile(Guarded):
         if not self.path.parent.is_dir():
             raise DeletedRun(self.path.parent)
         new = not self.path.exists()
-        with io.TextIOWrapper(open_own(self.path, append=True), encoding="utf-8", newline="") as file:
+        with io.TextIOWrapper(open_regular_to_write(self.path, append=True), encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             if new:
                 writer.writeheader()

@@ -63,8 +63,8 @@ def test_position_encodings_are_those_of_the_paper_in_another_order() -> None:
             for kind in (NestedMemoryAttention, MemoryAttention)
         )
         torch.testing.assert_close(ours.sort(dim=1).values, paper.sort(dim=1).values)
-    places = nested(16).slot_places(torch.float64, torch.device("cpu"))
-    assert places[:8].tolist() == [1, 1 / 2, 3 / 4, 1 / 4, 7 / 8, 3 / 8, 5 / 8, 1 / 8]
+    positions = nested(16).slot_positions(torch.float64, torch.device("cpu"))
+    assert positions[:8].tolist() == [1, 1 / 2, 3 / 4, 1 / 4, 7 / 8, 3 / 8, 5 / 8, 1 / 8]
 
 
 @pytest.mark.parametrize(("slots", "numbers"), [(16, [16, 8, 4, 2]), (9, [9, 4, 2, 1]), (3, [3, 1, 1, 1])])

@@ -20,7 +20,7 @@ from nmt.errors import UserError
 from nmt.files.atomic import (
     create_folder,
     make_folder,
-    open_own,
+    open_regular_to_write,
     replace_file,
     replace_folder,
     write_bytes,
@@ -144,7 +144,7 @@ def plant(path: Path, kind: str, victim: Path) -> None:
 @attack_links
 @pytest.mark.parametrize("kind", PLANTED)
 @pytest.mark.parametrize(
-    "write", [lambda path: write_lines(path, ["new"]), lambda path: write_bytes(path, b"new"), open_own]
+    "write", [lambda path: write_lines(path, ["new"]), lambda path: write_bytes(path, b"new"), open_regular_to_write]
 )
 def test_own_files_are_not_written_through_what_a_stranger_planted(
     precious: Path, tmp_path: Path, kind: str, write: Callable[[Path], object]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.errors import UserError
-from nmt.text.glossary import Glossary, read_glossary, watch_terms
+from nmt.text.glossary import Glossary, read_glossary, warn_if_unused
 
 TERMS = {
     "dog": "Hund",
@@ -66,7 +66,7 @@ def test_a_glossary_without_effect_is_named(
 ) -> None:
     (tmp_path / "terms").write_text("dog\tHund\nNew York\n")
     groups = [lines[:1], [], lines[1:]]
-    assert [*watch_terms(groups, f"{tmp_path}/terms", lambda line: line.replace("\u00ad", ""))] == groups
+    assert [*warn_if_unused(groups, f"{tmp_path}/terms", lambda line: line.replace("\u00ad", ""))] == groups
     expected = f"warning: search.glossary={tmp_path}/terms: no term occurs in the text{problem}"
     error = capsys.readouterr().err
     assert error.startswith(expected) if problem else not error
