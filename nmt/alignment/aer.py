@@ -99,7 +99,7 @@ def read_gold(path: str, settings: LinkSettings, pairs: Sequence[Pair]) -> list[
 
 
 def read_both(
-    alignments: str, how: LinkSettings, links: str, gold: LinkSettings, sides: tuple[str, str] | None
+    alignments: str, settings: LinkSettings, links: str, gold_settings: LinkSettings, sides: tuple[str, str] | None
 ) -> tuple[list[frozenset[Link]], list[Links]]:
     """Return the links of a file, sure or possible, and the gold links.
 
@@ -110,8 +110,8 @@ def read_both(
     sentences = None if sides is None else [(pair.source, pair.target) for pair in read_pairs(*sides)]
     texts = {path: list(read_lines(path)) for path in (alignments, links)}
     count = next((len(lines) for lines in texts.values() if not is_naacl(lines)), None)
-    hypotheses = parse_links(texts[alignments], alignments, how, sentences=sentences, count=count)
-    golds = parse_links(texts[links], links, gold, sentences=sentences, count=count)
+    hypotheses = parse_links(texts[alignments], alignments, settings, sentences=sentences, count=count)
+    golds = parse_links(texts[links], links, gold_settings, sentences=sentences, count=count)
     require_links(golds, links)
     if not any(hypothesis.possible for hypothesis in hypotheses):
         print_message(f"warning: {alignments}: no links in {counted(len(hypotheses), 'line')}")

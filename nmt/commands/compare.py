@@ -50,12 +50,12 @@ EQUAL_BUDGET = "training.patience=null"
 @command(HELP, lambda arguments: arguments)  # read twice: its own settings, and those of training
 def compare(arguments: list[str]) -> None:
     """Train the runs that are missing, measure all, and write the report."""
-    words = [word for word in join_options(arguments) if word not in ("-m", "--multirun")]
-    own = {*read_yaml(config_dir() / "compare.yaml"), "evaluation"}
-    training = [word for word in words if _group(word) not in own]
-    options = read_options("compare", Compare, [word for word in words if word not in training])
+    settings = [word for word in join_options(arguments) if word not in ("-m", "--multirun")]
+    own_keys = {*read_yaml(config_dir() / "compare.yaml"), "evaluation"}
+    training = [word for word in settings if _group(word) not in own_keys]
+    options = read_options("compare", Compare, [word for word in settings if word not in training])
     require_stdout()
-    shared = [word for word in words if _group(word) in SHARED]
+    shared = [word for word in settings if _group(word) in SHARED]
     if options.models is not None:
         selection = _given_runs(options, training)
     else:
@@ -114,10 +114,10 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
             "models=null: nothing to compare; give models=[runs/a,runs/b], or attention=none,memory to train"
         )
     given = {key_of(word) for word in training}
-    words = [*training, *(word for word in shared if key_of(word) != "name"), f"name={options.name}"]
+    overrides = [*training, *(word for word in shared if key_of(word) != "name"), f"name={options.name}"]
     if given.isdisjoint({"training.patience", "training.max_minutes"}):
-        words.append(EQUAL_BUDGET)
-    jobs = read_multirun(words).jobs
+        overrides.append(EQUAL_BUDGET)
+    jobs = read_multirun(overrides).jobs
     if jobs is None:
         raise UserError("hydra/sweeper: not supported by nmt-compare, which needs fixed settings; remove hydra/sweeper")
     labels = list(dict.fromkeys(folder_label(job.folder.name) for job in jobs))
@@ -127,7 +127,7 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
         raise unknown_baseline(options.baseline, labels)
     failure = None
     try:
-        sweep(words, train_or_resume, needed=("test",))
+        sweep(overrides, train_or_resume, needed=("test",))
     except JobsFailed as error:
         failure = error
     missing = [folder for folder in folders if not (folder / SUMMARY_FILE).is_file()]

@@ -260,10 +260,10 @@ def _draw_slots(
         yield file
 
 
-def _title(options: Heatmap, translator: Translator, what: str, line: str) -> str:
+def _title(options: Heatmap, translator: Translator, drawn: str, line: str) -> str:
     """Return the title of a picture, empty with ``title=false``."""
     model = Path(options.model).resolve().name
-    title = f"{model}, {translator.attention.name} attention{what}\n{Path(options.src).name}, line {line}"
+    title = f"{model}, {translator.attention.name} attention{drawn}\n{Path(options.src).name}, line {line}"
     return title if options.title else ""
 
 

@@ -174,12 +174,12 @@ def _results(job: Job, train: TrainJob) -> dict[str, Any]:
     if summary_file.is_file():
         print_message(f"{job.folder.name}: has finished already{_other_version(summary_file)}; skipped")
     else:
-        words = _arguments(job)
+        arguments = _arguments(job)
         if has_checkpoint(job.folder):
-            words.append("resume=true")
+            arguments.append("resume=true")
         else:
             _clear(job.folder)
-        result = train(words, job.folder)
+        result = train(arguments, job.folder)
         if result.stop_signal is not None:
             raise Interrupted(result.stop_signal)
     return _measured(job.folder, read_json(summary_file))
@@ -220,9 +220,9 @@ def _valid_loss(folder: Path, epoch: int) -> float | None:
 
 
 @contextmanager
-def _log(job: Job, own: bool) -> Iterator[None]:
+def _log(job: Job, in_this_process: bool) -> Iterator[None]:
     """Write the messages of a job that runs in another process into a file beside its folder."""
-    if own:
+    if in_this_process:
         yield
         return
     file = Path(f"{job.folder}.log")

@@ -122,12 +122,15 @@ def draw_pareto(points: Sequence[Point]) -> Figure:
 
 
 def draw_lengths(
-    rows: Sequence[Row], labels: Sequence[str], bleu: Sequence[Column], times: Sequence[Column], how: str
+    rows: Sequence[Row], labels: Sequence[str], bleu: Sequence[Column], times: Sequence[Column], conditions: str
 ) -> Figure:
-    """Draw BLEU and milliseconds per sentence for each bucket of source lengths. ``how`` names engine and beam size."""
+    """Draw BLEU and milliseconds per sentence for each bucket of source lengths.
+
+    ``conditions`` names engine and beam size.
+    """
     figure = new_figure(10.4, 4)
     styles = styles_of([row.label for row in rows])
-    panels = ((bleu, "BLEU"), (times, f"milliseconds per sentence, {how}"))
+    panels = ((bleu, "BLEU"), (times, f"milliseconds per sentence, {conditions}"))
     for axes, (columns, title) in zip(figure.subplots(1, 2), panels, strict=True):
         for row in rows:
             shown = [(x, row.values[column.key]) for x, column in enumerate(columns) if column.key in row.values]

@@ -77,26 +77,26 @@ def read_multirun(arguments: Sequence[str]) -> Multirun:
 
     Raises UserError for anything that Hydra rejects.
     """
-    own = [word for word in arguments if re.match(r"[+~]*hydra\b", word)]
-    if wrong := [word for word in own if not NEEDS_MULTIRUN.match(word)]:
+    hydra_settings = [word for word in arguments if re.match(r"[+~]*hydra\b", word)]
+    if wrong := [word for word in hydra_settings if not NEEDS_MULTIRUN.match(word)]:
         raise UserError(*(f"{word}: has no effect here; remove it" for word in wrong))
-    words = [word for word in arguments if word not in own]
-    overrides, folders = hydra_overrides(words, quoted_sweep)
+    settings = [word for word in arguments if word not in hydra_settings]
+    overrides, folders = hydra_overrides(settings, quoted_sweep)
     swept = {key_of(word) for word in overrides if _is_sweep(word)}
     for word in overrides:
         if (key := key_of(word)) in REFUSED and (key in swept or key == "resume"):
             raise UserError(f"{word}: {REFUSED[key]}")
-    fixed = [word for word in words if key_of(word) not in {*swept, "name", "runs"}]
-    if all(key_of(word) != "export" for word in words):
+    fixed = [word for word in settings if key_of(word) not in {*swept, "name", "runs"}]
+    if all(key_of(word) != "export" for word in settings):
         fixed.append("export=false")  # few people translate with every job of a sweep
-    overrides = [*own, *(_deferred(word, swept) for word in overrides)]
+    overrides = [*hydra_settings, *(_deferred(word, swept) for word in overrides)]
     with _hydra(overrides, folders) as hydra:
         master = hydra.compose_config("train", overrides, RunMode.MULTIRUN)
         folder = _sweep_folder(master, overrides)
         excluded = ["name", "runs", *(key_of(word) for word in fixed if not word.startswith("-"))]
         overrides = [*_hydra_settings(master, overrides, folder, excluded, swept), *overrides]
         jobs = _known_jobs(hydra, master, overrides, excluded)
-    named = [Job(number, fixed, words, folder / job_name(words)) for number, words in enumerate(jobs or [])]
+    named = [Job(number, fixed, job, folder / job_name(job)) for number, job in enumerate(jobs or [])]
     unswept = [word for word in fixed if not _is_inside(word, swept)]
     return Multirun(
         folder=folder,
@@ -116,12 +116,12 @@ def run_multirun(multirun: Multirun, run_job: RunJob) -> None:
         hydra.multirun("train", task, multirun.overrides, with_log_configuration=False)
 
 
-def job_name(words: Sequence[str]) -> str:
+def job_name(overrides: Sequence[str]) -> str:
     """Return the folder of the job with these swept settings: ``attention=luong,seed=1``.
 
     Characters that some file system forbids become ``_``, and then a fingerprint keeps the names of two jobs different.
     """
-    text = ",".join(sorted(word.lstrip("+~").removeprefix(INSIDE) for word in words)) or "run"
+    text = ",".join(sorted(override.lstrip("+~").removeprefix(INSIDE) for override in overrides)) or "run"
     safe = re.sub(r"[^\w.,=@+-]", "_", text.replace("'", "").replace('"', ""))[:LONGEST_NAME]
     safe = safe.encode("utf-8", "replace")[:LONGEST_BYTES].decode("utf-8", "ignore")
     return safe if safe == text else f"{safe}-{fingerprint(text.encode())[:8]}"
@@ -232,9 +232,9 @@ def _known_jobs(
     sweeper = master.hydra.sweeper
     if sweeper._target_.rpartition(".")[2] != "BasicSweeper":
         return None
-    words = [f"{key}={value}" for key, value in (sweeper.params or {}).items()]
-    words += [word for word in overrides if not re.match(r"[+~]*hydra\b", word)]
-    parsed = OverridesParser.create(config_loader=hydra.config_loader).parse_overrides(words)
+    arguments = [f"{key}={value}" for key, value in (sweeper.params or {}).items()]
+    arguments += [word for word in overrides if not re.match(r"[+~]*hydra\b", word)]
+    parsed = OverridesParser.create(config_loader=hydra.config_loader).parse_overrides(arguments)
     choices = {override.get_key_element(): _choices(override) for override in parsed}  # the last one counts
     return [[word for word in job if key_of(word) not in excluded] for job in product(*choices.values())]
 

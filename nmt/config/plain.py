@@ -37,10 +37,10 @@ def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> 
 
     Raises one UserError that lists every unknown key, missing key and wrong value.
     """
-    words = _split(arguments)
+    overrides = _split(arguments)
     choices: dict[str, str] = {}
-    config = _load(config_dir() / f"{name}.yaml", words, choices)
-    faults = [*_override(config, schema, {key: text for key, text in words.items() if key not in choices})]
+    config = _load(config_dir() / f"{name}.yaml", overrides, choices)
+    faults = [*_override(config, schema, {key: text for key, text in overrides.items() if key not in choices})]
     faults += [located(problem, name, choices, [config_dir()]) for problem in problems(config, schema, "")]
     if faults:
         raise UserError(*faults)
@@ -52,44 +52,44 @@ def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> 
 
 def _split(arguments: Sequence[str]) -> dict[str, str]:
     """Return {key: text of its value}. Raises UserError with everything that is not ``key=value``."""
-    words: dict[str, str] = {}
+    overrides: dict[str, str] = {}
     faults: list[str] = []
-    for word in arguments:
-        key, _, text = word.partition("=")
+    for argument in arguments:
+        key, _, text = argument.partition("=")
         bare = re.sub(r"^[+~]+|@.*", "", key, flags=re.DOTALL)
-        if word.startswith("--config-dir"):
-            faults.append(f"{word}: this command reads no other YAML files; remove it")
-        elif bare != key and not word.startswith("-"):
-            faults.append(f"{word}: this command cannot add, remove or move a key; write {bare}={text or 'VALUE'}")
+        if argument.startswith("--config-dir"):
+            faults.append(f"{argument}: this command reads no other YAML files; remove it")
+        elif bare != key and not argument.startswith("-"):
+            faults.append(f"{argument}: this command cannot add, remove or move a key; write {bare}={text or 'VALUE'}")
         elif "${" in text:
-            faults.append(f"{word}: this command replaces no variables; write the value itself")
+            faults.append(f"{argument}: this command replaces no variables; write the value itself")
         else:
             try:
-                require_override(word)
+                require_override(argument)
             except UserError as error:
                 faults += error.problems
-            words[key] = text
+            overrides[key] = text
     if faults:
         raise UserError(*faults)
-    return words
+    return overrides
 
 
-def _load(file: Path, words: Mapping[str, str], choices: dict[str, str]) -> dict[str, Any]:
+def _load(file: Path, overrides: Mapping[str, str], choices: dict[str, str]) -> dict[str, Any]:
     """Return the content of a YAML file, merged with its defaults. Stores the choice of each group in ``choices``."""
-    own = yaml.safe_load(file.read_text(encoding="utf-8"))
+    content = yaml.safe_load(file.read_text(encoding="utf-8"))
     merged: dict[str, Any] = {}
-    for entry in own.pop("defaults", ["_self_"]):
+    for entry in content.pop("defaults", ["_self_"]):
         if entry == "_self_":
-            _merge(merged, own)
+            _merge(merged, content)
         elif isinstance(entry, str):
-            _merge(merged, _load(file.parent / f"{entry}.yaml", words, choices))
+            _merge(merged, _load(file.parent / f"{entry}.yaml", overrides, choices))
         else:
             ((group, default),) = entry.items()
-            choice = choices[group] = words.get(group, default)
+            choice = choices[group] = overrides.get(group, default)
             files = {path.stem: path for path in (file.parent / group).glob("*.yaml")}
             if choice not in files:
                 raise UserError(unknown_choice(group, choice, [config_dir()]))
-            _merge(merged, {group: _load(files[choice], words, choices)})
+            _merge(merged, {group: _load(files[choice], overrides, choices)})
     return merged
 
 
@@ -101,9 +101,9 @@ def _merge(tree: dict[str, Any], other: dict[str, Any]) -> None:
             tree[key] = value
 
 
-def _override(config: dict[str, Any], schema: type[Any], words: Mapping[str, str]) -> Iterator[str]:
+def _override(config: dict[str, Any], schema: type[Any], overrides: Mapping[str, str]) -> Iterator[str]:
     """Change the ``config`` of the dataclass ``schema``, and yield one message for each unknown key."""
-    for key, text in words.items():
+    for key, text in overrides.items():
         *groups, last = key.split(".")
         tree: Any = config
         hint: Any = schema

@@ -358,12 +358,12 @@ def resumed_arguments(folder: Path, arguments: Sequence[str]) -> list[str]:
 
 def _read_arguments(file: Path) -> list[str]:
     try:
-        words = read_json(file)
+        arguments = read_json(file)
     except (OSError, ValueError):
-        words = None
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        arguments = None
+    if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
         raise UserError(f"resume=true: {file}: missing or damaged; start a new run")
-    return words
+    return arguments
 
 
 def refuse_changed_settings(config: Train, folder: Path, arguments: Sequence[str]) -> None:

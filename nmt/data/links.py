@@ -100,20 +100,20 @@ def require_links(golds: Sequence[Links], name: str) -> None:
         raise UserError(f"{name}: no links in {counted(len(golds), 'line')}; give gold links, one line per pair")
 
 
-def links_from_python(given: Any, sentences: Sequence[tuple[str, str]]) -> list[Links]:
+def links_from_python(links: Any, sentences: Sequence[tuple[str, str]]) -> list[Links]:
     """Return gold links that a program gives: one item per sentence pair.
 
     An item is a ``Links``, a collection of sure links (source word, target word) from 0, or a line in Pharaoh format.
     Raises TypeError for anything else, and UserError for a link outside its sentences or another number of items.
     """
     what = "give one set of (source word, target word) per pair, such as [{(0, 0), (1, 2)}]"
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise TypeError(f"links={given!r:.80}: {type(given).__name__}; {what}")
-    listed = list(given)
-    if len(listed) != len(sentences):
-        raise UserError(f"links: {counted(len(listed), 'item')} for {counted(len(sentences), 'sentence')}; {what}")
+    if isinstance(links, str | bytes) or not isinstance(links, Iterable):
+        raise TypeError(f"links={links!r:.80}: {type(links).__name__}; {what}")
+    items = list(links)
+    if len(items) != len(sentences):
+        raise UserError(f"links: {counted(len(items), 'item')} for {counted(len(sentences), 'sentence')}; {what}")
     golds = []
-    for row, (item, sentence) in enumerate(zip(listed, sentences, strict=True)):
+    for row, (item, sentence) in enumerate(zip(items, sentences, strict=True)):
         name = f"links[{row}]"
         try:
             gold = parse_links([item], name, count=1)[0] if isinstance(item, str) else _as_links(item)
@@ -197,7 +197,7 @@ def _from_zero(item: _Item, name: str, settings: LinkSettings) -> Link:
 
 
 def _check_bounds(
-    words: Sequence[tuple[_Item, Link]], sentences: Sequence[tuple[str, str]], name: str, settings: LinkSettings
+    links: Sequence[tuple[_Item, Link]], sentences: Sequence[tuple[str, str]], name: str, settings: LinkSettings
 ) -> None:
     """Raise UserError for the first link outside its sentences, with the reading under which all links fit."""
     sizes = [(count_words(source), count_words(target)) for source, target in sentences]
@@ -205,13 +205,13 @@ def _check_bounds(
     def fits(item: _Item, i: int, j: int) -> bool:
         return 0 <= i < sizes[item.sentence][0] and 0 <= j < sizes[item.sentence][1]
 
-    outside = next((item for item, (i, j) in words if not fits(item, i, j)), None)
+    outside = next((item for item, (i, j) in links if not fits(item, i, j)), None)
     if outside is None:
         return
     advice = f"check {settings.key}_base={settings.base}"
-    if settings.base == 0 and all(fits(item, i - 1, j - 1) for item, (i, j) in words):
+    if settings.base == 0 and all(fits(item, i - 1, j - 1) for item, (i, j) in links):
         advice = f"words look counted from 1; set {settings.key}_base=1"
-    elif all(fits(item, j, i) for item, (i, j) in words):
+    elif all(fits(item, j, i) for item, (i, j) in links):
         advice = swap_advice(settings)
     elif any(side.split() != split_words(side) for side in sentences[outside.sentence]):
         advice = "only spaces and tabs end words; replace other whitespace in the text, such as U+00A0"

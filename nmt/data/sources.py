@@ -63,7 +63,7 @@ def load_pairs(
         raise UserError(f"data._target_={data.block['_target_']}: {error}") from None
 
 
-def given_pairs(
+def pairs_from_python(
     parts: Mapping[str, Any], data: DataSettings, *, needed: Iterable[str] = ("train",)
 ) -> dict[str, Iterable[Pair]]:
     """Return the pairs of the ``parts`` that a program gave, as ``load_pairs`` does for a data source."""

@@ -269,18 +269,18 @@ def _address(match: re.Match[str], marks: dict[str, Mark]) -> str:
     return tag
 
 
-def _length(token: Any, content: str, at: int) -> int:
-    """Return the length of a token in its source, which begins at ``at``; 0 if it is not there."""
+def _length(token: Any, content: str, start: int) -> int:
+    """Return the length of a token in its source, which begins at ``start``; 0 if it is not there."""
     pattern = AUTOLINK if token.markup == "autolink" else PATTERNS.get(token.type)
     if pattern is None:
         source = {"link_open": "[", "image": f"![{token.content}"}.get(token.type) or token.markup or token.content
-        if not content.startswith(source, at):
+        if not content.startswith(source, start):
             return 0
         if token.type != "image":
             return len(source)
-        target = TARGET.match(content, at + len(source))
+        target = TARGET.match(content, start + len(source))
         return len(source) + len(target[0]) if target else 0
-    match = pattern.match(content, at)
+    match = pattern.match(content, start)
     return len(match[0]) if match else 0
 
 

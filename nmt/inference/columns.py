@@ -94,8 +94,8 @@ class Translate:
         lines = [_line(row, value) for row, value in enumerate(source)]
         filled = [row for row, line in enumerate(lines) if line is not None]
 
-        def warn(at: int, reason: str) -> None:
-            warnings.warn(f"row {filled[at]} of a batch: {reason}; its translation is empty", stacklevel=2)
+        def warn(index: int, reason: str) -> None:
+            warnings.warn(f"row {filled[index]} of a batch: {reason}; its translation is empty", stacklevel=2)
 
         present = [line for line in lines if line is not None]
         best = self.translator.translate(present, self.search, alignments=False, on_failure=warn)

@@ -41,10 +41,10 @@ def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> L
         )
     adapted = settings.adapter is not None or has_adapter(folder)
     if adapted and engine.startswith("onnx"):
-        words = f"model={folder}" + (f" adapter={settings.adapter}" if settings.adapter is not None else "")
+        arguments = f"model={folder}" + (f" adapter={settings.adapter}" if settings.adapter is not None else "")
         raise UserError(
             f"engine={engine}: adapters need engine=torch; remove engine={engine}, or write graphs that include the "
-            f"adapter with nmt-export {words} output=FOLDER"
+            f"adapter with nmt-export {arguments} output=FOLDER"
         )
     model = None
     if engine.startswith("onnx"):

@@ -212,17 +212,17 @@ class _Placement:
                 best = (total, start, j + 1)
         return best[1], best[2]
 
-    def _index(self, at: int) -> int:
+    def _index(self, position: int) -> int:
         """Return the target unit before which a tag at this index of the source belongs."""
-        before = sum(start < at for start, _ in self.units.source)
+        before = sum(start < position for start, _ in self.units.source)
         if before in (0, len(self.units.source)):
             return 0 if before == 0 else len(self.units.target)
         return insertion_index(self.links, before, before)
 
-    def _point(self, at: int, index: int) -> tuple[int, str, str]:
+    def _point(self, position: int, index: int) -> tuple[int, str, str]:
         """Return the position before the target unit ``index``, and spaces before and after a single tag."""
-        left = self.source[:at][-1:]
-        right = self.source[at:][:1]
+        left = self.source[:position][-1:]
+        right = self.source[position:][:1]
         spaced = " " if left.isspace() and (right.isspace() or not right) else ""
         if index > 0 and (index == len(self.units.target) or not left.isspace()):
             return self.units.target[index - 1][1], spaced, ""

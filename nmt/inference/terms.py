@@ -175,9 +175,9 @@ class _Editor:
         """Return whether no edit has changed these characters."""
         return not any(self._changed[start:stop]) and not any(self._inserted[start + 1 : stop])
 
-    def occurrence(self, words: str, strength: np.ndarray) -> tuple[int, int] | None:
-        """Return the span of ``words`` in the text, in any case: the strongest occurrence that is not changed."""
-        pattern = _boundary(words[0], "(?<!%s)") + re.escape(words) + _boundary(words[-1], "(?!%s)")
+    def occurrence(self, phrase: str, strength: np.ndarray) -> tuple[int, int] | None:
+        """Return the span of ``phrase`` in the text, in any case: the strongest occurrence that is not changed."""
+        pattern = _boundary(phrase[0], "(?<!%s)") + re.escape(phrase) + _boundary(phrase[-1], "(?!%s)")
         matches = re.finditer(pattern, self.text, re.IGNORECASE)
         spans = [match.span() for match in matches if self.is_free(*match.span())]
 

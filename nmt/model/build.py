@@ -127,13 +127,13 @@ def require_attributes(part: nn.Module, group: str) -> None:
             raise ValueError(f"{setting}: {problem}")
 
 
-def declared_shapes(settings: ModelSettings, *, parts: int, **sizes: Any) -> dict[str, tuple[int, ...]]:
+def declared_shapes(settings: ModelSettings, *, limit: int, **sizes: Any) -> dict[str, tuple[int, ...]]:
     """Return the shape of each weight of the model that ``build_model`` would return, without allocating it.
 
-    Raises ValueError if the model would have more than ``parts`` modules and parameters: classes of other packages may
+    Raises ValueError if the model would have more than ``limit`` modules and parameters: classes of other packages may
     accept ten million layers.
     """
-    with torch.device("meta"), SkipInitialisation(), _limit_parts(parts):
+    with torch.device("meta"), SkipInitialisation(), _limit_size(limit):
         model = build_model(settings, **sizes)
     return {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
 
@@ -169,7 +169,7 @@ class SkipInitialisation(TorchFunctionMode):
 
 
 @contextmanager
-def _limit_parts(limit: int) -> Iterator[None]:
+def _limit_size(limit: int) -> Iterator[None]:
     thread = get_ident()
     numbers = count(1)
 

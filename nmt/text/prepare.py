@@ -108,23 +108,23 @@ def prepare(
     tokenizer: TokenizerSettings,
     folder: Path,
     *,
-    given: tuple[Tokenizer, Tokenizer] | None = None,
+    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
     scanned: Scan | None = None,
     sharding: Sharding = SHARDING,
 ) -> Prepared:
-    """Train tokenizers on the training pairs (or take ``given`` ones) and write ``folder``/PART.arrow.
+    """Train tokenizers on the training pairs (or take these ``tokenizers``) and write ``folder``/PART.arrow.
 
     The filters apply to the training part only: a test set stays complete. A training part with more pairs than
     ``sharding.pairs`` is written in shards, and iterated twice unless ``scanned`` is its scan.
     """
     scanned = scanned or scan(parts["train"])
     make_folder(folder)
-    if given is None and len(scanned.sample) >= MANY_PAIRS:
+    if tokenizers is None and len(scanned.sample) >= MANY_PAIRS:
         print_message(f"tokenizer: learning pieces from {counted(len(scanned.sample), 'pair')} …")
-    source, target = given or _tokenizers(tokenizer, scanned.sample, sharding.unfinished)
+    source, target = tokenizers or _tokenizers(tokenizer, scanned.sample, sharding.unfinished)
     for name, model in zip(TOKENIZER_FILES, (source, target), strict=True):
         write_bytes(folder / name, model.to_bytes())
-    sampled = None if given or scanned.is_complete else len(scanned.sample)
+    sampled = None if tokenizers or scanned.is_complete else len(scanned.sample)
     pair_counts: dict[str, PairCounts] = {part: PairCounts() for part in parts}
     checksums: dict[str, int] = {}
     others = {part: list(pairs) for part, pairs in parts.items() if part != "train"}
@@ -173,43 +173,43 @@ def piece_lines(prepared: Prepared) -> list[str]:
     return lines
 
 
-def reading_problems(prepared: Prepared, *, given: str | None = None) -> list[str]:
+def reading_problems(prepared: Prepared, *, setting: str | None = None) -> list[str]:
     """Return warnings about mixed-up files and about sides that a tokenizer cannot read, each with its fix.
 
-    ``given`` is the setting that named the tokenizers, if they were not trained on this text, such as ``init_from=``.
+    ``setting`` named the tokenizers, if they were not trained on this text, such as ``init_from=``.
     """
     tokenizers = {"source": prepared.source, "target": prepared.target}
-    exchanged = _exchange_advice(prepared, given)
+    exchanged = _exchange_advice(prepared, setting)
     warnings = [f"the tokenizers seem exchanged: {exchanged}"] if exchanged else []
     for part, counts in prepared.pair_counts.items():
         for side, coverage in (("source", counts.source), ("target", counts.target)):
-            advice = exchanged or _advice(prepared.tokenizer, part, side, given)
-            own = given is not None or prepared.tokenizer.model_of(side)[1] is not None
+            advice = exchanged or _advice(prepared.tokenizer, part, side, setting)
+            pretrained = setting is not None or prepared.tokenizer.model_of(side)[1] is not None
             reasons = problems(coverage, tokenizers[side], advice)
-            if own and not reasons and not exchanged and splits_to_letters(coverage, tokenizers[side]):
+            if pretrained and not reasons and not exchanged and splits_to_letters(coverage, tokenizers[side]):
                 many = f"{coverage.tokens_per_word:.1f} tokens per word, almost one per letter"
                 reasons = [f"{many}; {advice}, if this is another language than it was made for"]
             warnings += [f"{part} {side}: {reason}" for reason in reasons]
     return [*warnings, *mixed_up(prepared.corpora)]
 
 
-def _exchange_advice(prepared: Prepared, given: str | None) -> str | None:
+def _exchange_advice(prepared: Prepared, setting: str | None) -> str | None:
     """Return the fix if the tokenizers read the text much better the other way round."""
-    if given is None and None in (prepared.tokenizer.source_model, prepared.tokenizer.target_model):
+    if setting is None and None in (prepared.tokenizer.source_model, prepared.tokenizer.target_model):
         return None  # at least one has learned from this text
     corpus = prepared.corpora["train"].head()
     rows = range(0, len(corpus), max(1, len(corpus) // EXCHANGE_PAIRS))
     sides = zip(*(corpus.texts(row) for row in rows), strict=True)
     if not are_exchanged(prepared.source, prepared.target, *map(list, sides)):
         return None
-    models = "tokenizer.source_model and tokenizer.target_model" if given is None else None
+    models = "tokenizer.source_model and tokenizer.target_model" if setting is None else None
     return f"exchange {models or 'the source and the target of the text in data='}"
 
 
-def _advice(settings: TokenizerSettings, part: str, side: str, given: str | None) -> str:
+def _advice(settings: TokenizerSettings, part: str, side: str, setting: str | None) -> str:
     """Return the fix for a side of a part that its tokenizer cannot read."""
-    if given is not None:
-        return f"start from a model that knows this text, or train a new one without {given}"
+    if setting is not None:
+        return f"start from a model that knows this text, or train a new one without {setting}"
     key, model = settings.model_of(side)
     if model is not None:
         return f"choose another {key}, or remove it to train one on this text"

@@ -43,11 +43,11 @@ def commit(checkout: Path) -> dict[str, Any]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     git = ["git", "--no-optional-locks", "-C", str(checkout)]
     outputs = []
-    for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"]):
+    for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"]):
         try:
             outputs.append(
                 subprocess.run(
-                    [*git, *words],
+                    [*git, *arguments],
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     text=True,

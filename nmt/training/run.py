@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from nmt.data.sources import PreparedData, given_pairs, load_pairs
+from nmt.data.sources import PreparedData, load_pairs, pairs_from_python
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.files.locks import lock_folder
 from nmt.files.private import remove_leftovers
@@ -185,7 +185,7 @@ def _log_outcome(fitted: Fitted, training: TrainingSettings) -> None:
         print_message(describe_average(fitted.average, monitor, fitted.best))
 
 
-def _prepared_text(folder: Path, config: Train, given: Mapping[str, Any] | None) -> Prepared:
+def _prepared_text(folder: Path, config: Train, program_pairs: Mapping[str, Any] | None) -> Prepared:
     """Open prepared text, or prepare it in ``folder``/data."""
     if isinstance(config.data, PreparedData) or config.resume:
         prepared_folder = Path(config.data.folder) if isinstance(config.data, PreparedData) else folder / "data"
@@ -203,11 +203,11 @@ def _prepared_text(folder: Path, config: Train, given: Mapping[str, Any] | None)
         tokenizers = (start.source, start.target)
         _refuse_shared(config, f"init_from={config.init_from}", *tokenizers)
         _refuse_other_tokenizers(config, start.config.get("tokenizer", {}))
-    if given is None:
+    if program_pairs is None:
         pairs = load_pairs(config.data, needed=NEEDED_PARTS, trust=config.trust)
     else:
-        pairs = given_pairs(given, config.data, needed=NEEDED_PARTS)
-    prepared = prepare(pairs, config.data, config.tokenizer, folder / "data", given=tokenizers)
+        pairs = pairs_from_python(program_pairs, config.data, needed=NEEDED_PARTS)
+    prepared = prepare(pairs, config.data, config.tokenizer, folder / "data", tokenizers=tokenizers)
     for part, counts in prepared.pair_counts.items():
         for line in counts.lines():
             print_message(f"{part}: {line}")
@@ -217,10 +217,10 @@ def _prepared_text(folder: Path, config: Train, given: Mapping[str, Any] | None)
     return prepared
 
 
-def _warn_of_text(prepared: Prepared, given: str | None) -> None:
+def _warn_of_text(prepared: Prepared, setting: str | None) -> None:
     """Log what the tokenizers cannot read, on rank 0."""
     if rank() == 0:
-        for problem in reading_problems(prepared, given=given):
+        for problem in reading_problems(prepared, setting=setting):
             warn(f"{problem}")
 
 

@@ -176,11 +176,11 @@ def test_shortlist_is_learnt_from_a_corpus(make_model: Callable[..., Path], call
     trained = load_folder(model)
     pairs = [Pair("the dog sees a cat", "der hund sieht eine katze"), Pair("a red house", "ein rotes haus")]
     other = Tokenizer.train(["quite another text"], vocab_size=280)
-    prepare({"train": pairs}, Filters(), TOKENIZER, tmp_path / "other", given=(other, other))
+    prepare({"train": pairs}, Filters(), TOKENIZER, tmp_path / "other", tokenizers=(other, other))
     with pytest.raises(UserError, match="corpus=.*: its tokenizers differ from the model's"):
         export([f"model={model}", "shortlist=5", f"corpus={tmp_path}/other"])
     corpus = tmp_path / "corpus"
-    prepare({"train": pairs}, Filters(), TOKENIZER, corpus, given=(trained.source, trained.target))
+    prepare({"train": pairs}, Filters(), TOKENIZER, corpus, tokenizers=(trained.source, trained.target))
     content = (corpus / "train.arrow").read_bytes()
     (corpus / "train.arrow").write_bytes(content.replace(b"hund", b"Hund"))
     with pytest.raises(UserError, match="train.arrow: cannot be read as a corpus .wrong checksum.; prepare the text"):

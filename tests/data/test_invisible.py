@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nmt.data.invisible import KINDS, Invisible, remove_invisible
 from nmt.data.pair import Pair
-from nmt.data.sources import DataSettings, given_pairs
+from nmt.data.sources import DataSettings, pairs_from_python
 from nmt.settings.build import build
 
 INVISIBLE = "\ufeff\u00ad\u200b\u2060\u200e\u202a\u2069"
@@ -40,5 +40,5 @@ def test_words_keep_their_numbers(line: str, kind: Invisible | None) -> None:
 @pytest.mark.parametrize(("setting", "target"), [({}, "c\u00add"), ({"remove_invisible": "all"}, "cd")])
 def test_every_data_source_removes_them_from_both_sides(setting: dict[str, str], target: str) -> None:
     data = {"_target_": "nmt.data.from_python.from_python", "columns": None, **setting}
-    parts = given_pairs({"train": [("\ufeffa \ufeffb", "c\u00add", [(1, 0)])]}, build(DataSettings, data))
+    parts = pairs_from_python({"train": [("\ufeffa \ufeffb", "c\u00add", [(1, 0)])]}, build(DataSettings, data))
     assert list(parts["train"]) == [Pair("a b", target, [(1, 0)])]  # type: ignore[arg-type]

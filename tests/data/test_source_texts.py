@@ -68,7 +68,7 @@ def load(plugin: ModuleType, parts: dict[str, Any], **data: Any) -> dict[str, li
 
 def through_a_folder(parts: dict[str, list[Pair]], tokenizer: Tokenizer) -> Prepared:
     with tempfile.TemporaryDirectory() as folder:
-        prepare(parts, Filters(), SETTINGS, Path(folder), given=(tokenizer, tokenizer))
+        prepare(parts, Filters(), SETTINGS, Path(folder), tokenizers=(tokenizer, tokenizer))
         return open_prepared(Path(folder))  # the map remains valid without the file
 
 

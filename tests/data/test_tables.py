@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from nmt.commands.prepare import prepare
 from nmt.data.from_python import rows_as_pairs
 from nmt.data.pair import MissingPair, Pair
-from nmt.data.sources import DataSettings, given_pairs, load_pairs
+from nmt.data.sources import DataSettings, load_pairs, pairs_from_python
 from nmt.data.tables import Table
 from nmt.errors import UserError
 from nmt.settings.build import build
@@ -41,7 +41,7 @@ def load_tables(folder: Path, **settings: Any) -> dict[str, Any]:
 
 def load_python(pairs: Sequence[Any], columns: list[str] | None = None) -> list[Any]:
     data = build(DataSettings, {"_target_": "nmt.data.from_python.from_python", "columns": columns})
-    return list(given_pairs({"train": pairs}, data)["train"])
+    return list(pairs_from_python({"train": pairs}, data)["train"])
 
 
 def write(folder: Path, name: str, *, header: bool = False, nested: bool = False) -> str:
