@@ -141,7 +141,7 @@ def check_shapes(attention: Attention, inputs: Inputs) -> None:
         )
 
 
-def check_arguments(attention: Attention, inputs: Inputs) -> None:
+def check_unchanged(attention: Attention, inputs: Inputs) -> None:
     """No method changes its arguments."""
     states, mask, query = inputs
     half = mask.shape[1] // 2
@@ -327,7 +327,7 @@ def check_order(attention: Attention, inputs: Inputs) -> None:
 
 LAWS: dict[str, Law] = {
     "shapes": check_shapes,
-    "arguments": check_arguments,
+    "arguments": check_unchanged,
     "context": check_context,
     "slots": check_slots,
     "mass": check_mass,

@@ -33,7 +33,7 @@ nmt-translate search.replace_unknown=true search.lexicon=FILE uses it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Align(ModelOptions):
+class AlignOptions(ModelOptions):
     """The settings in conf/align.yaml."""
 
     model: str
@@ -50,8 +50,8 @@ class Align(ModelOptions):
             raise UserError(f"lexicon={self.lexicon}: stdout already gets the links; name a file")
 
 
-@command(HELP, Align)
-def align(options: Align) -> None:
+@command(HELP, AlignOptions)
+def align(options: AlignOptions) -> None:
     """Write the word links of the sentence pairs."""
     with line_writer(None) as write, _lexicon(options) as counts:
         groups = _pair_groups(options)
@@ -82,7 +82,7 @@ def align(options: Align) -> None:
 
 
 @contextmanager
-def _lexicon(options: Align) -> Iterator[LinkCounts | None]:
+def _lexicon(options: AlignOptions) -> Iterator[LinkCounts | None]:
     """Yield the counts of links, and write their lexicon at the end; yield None without ``lexicon``."""
     if options.lexicon is None:
         yield None
@@ -93,7 +93,7 @@ def _lexicon(options: Align) -> Iterator[LinkCounts | None]:
         write(counts.lexicon_lines(options.lexicon_min_count))
 
 
-def _pair_groups(options: Align) -> Iterator[tuple[list[str], list[str]]]:
+def _pair_groups(options: AlignOptions) -> Iterator[tuple[list[str], list[str]]]:
     """Return an iterator of sources and translations in groups. Files are read before it, so that errors come first."""
     if options.src is None or options.tgt is None:
         return _stdin_groups()

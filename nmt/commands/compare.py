@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from nmt.commands.options import command
 from nmt.commands.streams import print_table, require_stdout
 from nmt.comparison.models import (
-    Compare,
-    Run,
+    CompareOptions,
+    FinishedRun,
     folder_label,
     names_model,
     read_run,
@@ -53,7 +53,7 @@ def compare(arguments: list[str]) -> None:
     settings = [word for word in join_options(arguments) if word not in ("-m", "--multirun")]
     own_keys = {*read_yaml(config_dir() / "compare.yaml"), "evaluation"}
     training = [word for word in settings if _group(word) not in own_keys]
-    options = read_options("compare", Compare, [word for word in settings if word not in training])
+    options = read_options("compare", CompareOptions, [word for word in settings if word not in training])
     require_stdout()
     shared = [word for word in settings if _group(word) in SHARED]
     if options.models is not None:
@@ -74,12 +74,12 @@ def _group(word: str) -> str:
 class _Selection(NamedTuple):
     """The runs to compare, and the folders of runs that have not finished."""
 
-    runs: list[Run]
+    runs: list[FinishedRun]
     missing: list[Path]
     failure: UserError | None = None
 
 
-def _given_runs(options: Compare, training: Sequence[str]) -> _Selection:
+def _given_runs(options: CompareOptions, training: Sequence[str]) -> _Selection:
     assert options.models is not None
     if training:
         raise UserError(f"{training[0]}: has no effect with models=, which trains nothing; remove {training[0]}")
@@ -103,7 +103,7 @@ def _given_runs(options: Compare, training: Sequence[str]) -> _Selection:
     return _Selection([read_run(folder) for folder in folders.values()], missing)
 
 
-def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[str]) -> _Selection:
+def _trained_runs(options: CompareOptions, training: Sequence[str], shared: Sequence[str]) -> _Selection:
     """Train the runs that have not finished, and return all runs."""
     from nmt.commands.sweep import JobsFailed, sweep
     from nmt.config.multirun import read_multirun
@@ -136,7 +136,7 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
     return _Selection([read_run(folder) for folder in folders if folder not in missing], missing, failure)
 
 
-def _measure(options: Compare, selection: _Selection, command_line: str) -> list[Row]:
+def _measure(options: CompareOptions, selection: _Selection, command_line: str) -> list[Row]:
     from nmt.comparison.report import write_report
 
     try:
@@ -149,7 +149,7 @@ def _measure(options: Compare, selection: _Selection, command_line: str) -> list
     return rows
 
 
-def _print_rows(rows: list[Row], options: Compare) -> None:
+def _print_rows(rows: list[Row], options: CompareOptions) -> None:
     """Print the main columns of the report and its files on stdout."""
     from nmt.comparison.results import QUALITY, speed_columns
     from nmt.comparison.wording import describe_budget

@@ -44,7 +44,7 @@ FILES = ("train.src", "train.tgt")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distill(WorkerOptions):
+class DistillOptions(WorkerOptions):
     """The settings in conf/distill.yaml."""
 
     model: str | None
@@ -68,8 +68,8 @@ class Distill(WorkerOptions):
             raise UserError(f"search.n_best={self.search.n_best}: each pair has one target; remove search.n_best=")
 
 
-@command(HELP, Distill)
-def distill(options: Distill) -> None:
+@command(HELP, DistillOptions)
+def distill(options: DistillOptions) -> None:
     """Write the pairs, and print where their targets come from."""
     require_stdout()
     with ExitStack() as shards, create_folder(Path(options.output)) as folder:  # the shards are deleted after it exists
@@ -93,14 +93,14 @@ def distill(options: Distill) -> None:
     print("\n".join(_summary(distillation, written, options, lowercase=trained_on_lowercase)))
 
 
-def _finished(options: Distill) -> Iterator[tuple[Pair, str]]:
+def _finished(options: DistillOptions) -> Iterator[tuple[Pair, str]]:
     """Yield each pair with its line in the file of translations."""
     assert options.translations is not None
     for source, target, line in iterate_lines(options.src, options.tgt, options.translations):
         yield Pair(source, target), line
 
 
-def _translated(options: Distill, translator: Translator, shards: ExitStack) -> Iterator[tuple[Pair, str]]:
+def _translated(options: DistillOptions, translator: Translator, shards: ExitStack) -> Iterator[tuple[Pair, str]]:
     """Return an iterator over the pairs, each with its score, a tab and its translation, from workers."""
     waiting = deque[list[Pair]]()  # groups that are being translated
 
@@ -139,7 +139,7 @@ def _write(rows: Iterator[tuple[Pair, str]], distillation: Distillation, folder:
     return written
 
 
-def _summary(distillation: Distillation, written: int, options: Distill, *, lowercase: bool) -> Iterator[str]:
+def _summary(distillation: Distillation, written: int, options: DistillOptions, *, lowercase: bool) -> Iterator[str]:
     """Yield the origins of the targets, the number of pairs, and the command that trains on them."""
     yield from distillation.lines()
     if options.add_original:

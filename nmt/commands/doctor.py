@@ -48,14 +48,14 @@ LITTLE_DISK = GIGABYTE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doctor:
+class DoctorOptions:
     """The settings in conf/doctor.yaml."""
 
     model: str | None
 
 
-@command(HELP, Doctor)
-def doctor(options: Doctor) -> None:
+@command(HELP, DoctorOptions)
+def doctor(options: DoctorOptions) -> None:
     """Print one line for each property, then one for each problem."""
     report = [*_versions(), *_machine(), *_kernels()]
     problems = [*_slow_settings(), *_slow_processor(), *_scarce(), *_slow_kernels()]

@@ -29,7 +29,7 @@ longest source, memory or nested_memory with attention.position_encoding=false, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encode(ModelOptions):
+class EncodeOptions(ModelOptions):
     """The settings in conf/encode.yaml."""
 
     model: str
@@ -39,8 +39,8 @@ class Encode(ModelOptions):
     trace: bool
 
 
-@command(HELP, Encode)
-def encode(options: Encode) -> None:
+@command(HELP, EncodeOptions)
+def encode(options: EncodeOptions) -> None:
     """Write the memory of each input line."""
     with output_folder(Path(options.output)) as folder:
         translator = load_model(options.model, options.load_settings())
@@ -48,7 +48,7 @@ def encode(options: Encode) -> None:
     print_message(f"{options.output}: {counted(count, 'memory', 'memories')} written")
 
 
-def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
+def _encode_all(translator: Translator, options: EncodeOptions, folder: Path) -> int:
     """Write one memory per input line into ``folder`` and return their number."""
     from nmt.inference.bulk import SourceTooLong
     from nmt.inference.memories import (

@@ -51,7 +51,7 @@ depends on the script of the references: 13a for languages with spaces between w
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(ModelOptions):
+class EvaluateOptions(ModelOptions):
     """The settings in conf/evaluate.yaml."""
 
     model: str | list[str] | None
@@ -107,15 +107,15 @@ class Evaluate(ModelOptions):
         return LinkSettings(self.links_base, self.links_swap)
 
 
-@command(HELP, Evaluate)
-def evaluate(options: Evaluate) -> None:
+@command(HELP, EvaluateOptions)
+def evaluate(options: EvaluateOptions) -> None:
     """Print the scores."""
     require_stdout()
     lines, result = _score_texts(options) if options.alignments is None else _score_link_file(options)
     print(json.dumps(result, indent=2) if options.json else "\n".join(lines))
 
 
-def _score_link_file(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
+def _score_link_file(options: EvaluateOptions) -> tuple[list[str], dict[str, Any]]:
     """Return the output, as lines and as JSON."""
     from nmt.alignment.aer import SIGNATURES, read_both, score_lines, score_links
 
@@ -137,7 +137,7 @@ def _score_link_file(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
     }
 
 
-def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
+def _score_texts(options: EvaluateOptions) -> tuple[list[str], dict[str, Any]]:
     """Return the output, as lines and as JSON."""
     texts = _load_or_translate(options)
     from nmt.inference.confidence import describe_calibration
@@ -191,7 +191,7 @@ class _Texts:
     calibration: Calibration | None = None
 
 
-def _load_or_translate(options: Evaluate) -> _Texts:
+def _load_or_translate(options: EvaluateOptions) -> _Texts:
     from nmt.data.text_files import read_pairs
     from nmt.inference.confidence import calibrate
 
@@ -232,7 +232,7 @@ def _load_or_translate(options: Evaluate) -> _Texts:
 
 
 def _score_model_links(
-    translator: Translator, pairs: Sequence[Pair], golds: Sequence[Links], options: Evaluate
+    translator: Translator, pairs: Sequence[Pair], golds: Sequence[Links], options: EvaluateOptions
 ) -> AlignmentScores:
     """Score the links of the force-decoded references."""
     from nmt.alignment.aer import score_links

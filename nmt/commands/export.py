@@ -38,7 +38,7 @@ torch to encode the source, so output= refuses them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export:
+class ExportOptions:
     """The settings in conf/export.yaml."""
 
     model: str
@@ -51,8 +51,8 @@ class Export:
     trust: list[str]
 
 
-@command(HELP, Export)
-def export(options: Export) -> None:
+@command(HELP, ExportOptions)
+def export(options: ExportOptions) -> None:
     """Write the graphs."""
     require_stdout()
     if options.output is None:
@@ -71,7 +71,7 @@ def export(options: Export) -> None:
     print(f"translate with: nmt-translate {shlex.join([f'model={options.output}'])} < in.txt > out.txt")
 
 
-def _write(options: Export, deployment: Path | None = None) -> Path:
+def _write(options: ExportOptions, deployment: Path | None = None) -> Path:
     """Write the graphs into the run's folder, or a complete ``deployment``. Return the folder that was written."""
     from nmt.inference.model_folder import model_fingerprint
 
@@ -106,7 +106,7 @@ def _print_files(folder: Path) -> None:
     print(f"{folder}  {sum(file.stat().st_size for file in files) / 2**20:.1f} MB in total")
 
 
-def _shortlist(trained: TrainedModel, options: Export) -> tuple[np.ndarray, np.ndarray] | None:
+def _shortlist(trained: TrainedModel, options: ExportOptions) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the shortlist to write: that of the last export, a new one, or None."""
     from nmt.inference.onnx.model import stored_lists
 
@@ -125,7 +125,7 @@ def _shortlist(trained: TrainedModel, options: Export) -> tuple[np.ndarray, np.n
     return lists
 
 
-def _learn_shortlist(trained: TrainedModel, options: Export, size: int) -> tuple[np.ndarray, np.ndarray]:
+def _learn_shortlist(trained: TrainedModel, options: ExportOptions, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Learn a shortlist from ``corpus=``, or by default from the model's training corpus.
 
     Raises UserError if there is no such corpus, or if its tokenizers differ from the model's.

@@ -65,7 +65,7 @@ MAX_PAGE_CELLS = 100_000  # for one pair: 8 MB of HTML
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heatmap(ModelOptions):
+class HeatmapOptions(ModelOptions):
     """The settings in conf/heatmap.yaml."""
 
     model: str
@@ -101,8 +101,8 @@ class Heatmap(ModelOptions):
             raise UserError(f"links={self.links}: gold links connect words, not pieces; use granularity=word")
 
 
-@command(HELP, Heatmap)
-def heatmap(options: Heatmap) -> None:
+@command(HELP, HeatmapOptions)
+def heatmap(options: HeatmapOptions) -> None:
     """Draw the alignments."""
     require_stdout()
     sources, targets, golds = _read(options)
@@ -127,7 +127,7 @@ def heatmap(options: Heatmap) -> None:
             _warn_of_other_pictures(folder, drawn, options)
 
 
-def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | None]:
+def _read(options: HeatmapOptions) -> tuple[list[str], list[str] | None, list[Links] | None]:
     """Return the first ``limit`` sources, targets and gold links (sure and possible); None for files not given.
 
     Source and target are read to the end, so that files of unequal length are always an error. Links are needed for
@@ -144,7 +144,7 @@ def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | 
 
 def _examples(
     translator: Translator,
-    options: Heatmap,
+    options: HeatmapOptions,
     sources: list[str],
     targets: list[str] | None,
     golds: list[Links] | None,
@@ -170,7 +170,7 @@ def _examples(
     lost.warn()
 
 
-def _with_words(pairs: Sequence[Pair], options: Heatmap) -> Iterator[tuple[int, Pair]]:
+def _with_words(pairs: Sequence[Pair], options: HeatmapOptions) -> Iterator[tuple[int, Pair]]:
     """Yield number and pair where both sides have words, and count the others in one warning at the end."""
     empty = 0
     for row, pair in enumerate(pairs):
@@ -185,7 +185,9 @@ def _with_words(pairs: Sequence[Pair], options: Heatmap) -> Iterator[tuple[int, 
         )
 
 
-def _align(translator: Translator, options: Heatmap, sources: list[str], targets: list[str] | None) -> Sequence[Pair]:
+def _align(
+    translator: Translator, options: HeatmapOptions, sources: list[str], targets: list[str] | None
+) -> Sequence[Pair]:
     """Return every pair with its alignment: given targets force-decoded, or the model's own translations."""
     if targets is None:
         warn = warn_of_line(options.src, EMPTY)
@@ -196,7 +198,7 @@ def _align(translator: Translator, options: Heatmap, sources: list[str], targets
 
 
 def _draw(
-    examples: list[Example], folder: Path, options: Heatmap, translator: Translator, signed: bool
+    examples: list[Example], folder: Path, options: HeatmapOptions, translator: Translator, signed: bool
 ) -> Iterator[Path]:
     """Draw the examples and yield each file as soon as it is complete."""
     from nmt.alignment.heatmap import save_heatmap
@@ -229,7 +231,7 @@ def _draw(
 
 
 def _slots(
-    translator: Translator, options: Heatmap, sources: list[str], targets: list[str] | None
+    translator: Translator, options: HeatmapOptions, sources: list[str], targets: list[str] | None
 ) -> Iterator[tuple[int, Pair, Slots]]:
     """Yield number, pair and weights of the slots of each pair. Raises UserError if they cannot be drawn."""
     from nmt.inference.forced_decoding import slot_weights
@@ -247,7 +249,7 @@ def _slots(
 
 
 def _draw_slots(
-    slots: list[tuple[int, Pair, Slots]], folder: Path, options: Heatmap, translator: Translator
+    slots: list[tuple[int, Pair, Slots]], folder: Path, options: HeatmapOptions, translator: Translator
 ) -> Iterator[Path]:
     """Draw which slot each weight comes from, and yield each file as soon as it is complete."""
     from nmt.alignment.heatmap import save_slots
@@ -260,14 +262,14 @@ def _draw_slots(
         yield file
 
 
-def _title(options: Heatmap, translator: Translator, drawn: str, line: str) -> str:
+def _title(options: HeatmapOptions, translator: Translator, drawn: str, line: str) -> str:
     """Return the title of a picture, empty with ``title=false``."""
     model = Path(options.model).resolve().name
     title = f"{model}, {translator.attention.name} attention{drawn}\n{Path(options.src).name}, line {line}"
     return title if options.title else ""
 
 
-def _warn_of_other_pictures(folder: Path, files: list[Path], options: Heatmap) -> None:
+def _warn_of_other_pictures(folder: Path, files: list[Path], options: HeatmapOptions) -> None:
     """Warn of pictures that an earlier command drew: they would be taken for pictures of this model."""
     pattern = rf"\d{{4,}}\.{options.format}"
     others = sorted(file.name for file in folder.iterdir() if re.fullmatch(pattern, file.name) and file not in files)
@@ -278,7 +280,7 @@ def _warn_of_other_pictures(folder: Path, files: list[Path], options: Heatmap) -
         )
 
 
-def _page_examples(examples: list[Example], options: Heatmap) -> Iterator[Example]:
+def _page_examples(examples: list[Example], options: HeatmapOptions) -> Iterator[Example]:
     """Yield the examples that are small enough for a page, and warn of the others."""
     for example in examples:
         if example.weights.size <= MAX_PAGE_CELLS:

@@ -40,7 +40,7 @@ To train on the folder: nmt-train data=prepared data.folder=data/mine"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepare:
+class PrepareOptions:
     """The settings in conf/prepare.yaml. ``data`` is a data source, ``tokenizer`` holds TokenizerSettings."""
 
     data: Any
@@ -51,15 +51,15 @@ class Prepare:
     trust: list[str]
 
 
-def read_prepare(arguments: list[str]) -> Prepare:
+def read_prepare(arguments: list[str]) -> PrepareOptions:
     """Return the checked settings in ``arguments``, which Hydra composes: data sources are plug-ins of any keys."""
     from nmt.config.compose import compose_config
 
-    return build(Prepare, compose_config("prepare", arguments, _problems))
+    return build(PrepareOptions, compose_config("prepare", arguments, _problems))
 
 
 @command(HELP, read_prepare)
-def prepare(options: Prepare) -> None:
+def prepare(options: PrepareOptions) -> None:
     """Write tokenizers and corpora."""
     require_stdout()
     print("\n".join(_prepare_into(Path(options.output), options)))
@@ -67,8 +67,8 @@ def prepare(options: Prepare) -> None:
 
 def _problems(config: dict[str, Any]) -> Iterator[str]:
     """Yield one message per problem with the keys of ``data`` and ``tokenizer``, and of the others."""
-    yield from problems(config, Prepare, "")
-    if not config.keys() >= get_type_hints(Prepare).keys():
+    yield from problems(config, PrepareOptions, "")
+    if not config.keys() >= get_type_hints(PrepareOptions).keys():
         return
     trust = config["trust"] if isinstance(config["trust"], list) else []
     messages = list(problems(config["tokenizer"], TokenizerSettings, "tokenizer"))
@@ -83,13 +83,13 @@ def _problems(config: dict[str, Any]) -> Iterator[str]:
     yield from messages or source_problems(build(DataSettings, config["data"]), needed=("train",), trust=trust)
 
 
-def _prepare_into(folder: Path, options: Prepare) -> list[str]:
+def _prepare_into(folder: Path, options: PrepareOptions) -> list[str]:
     """Prepare the data into the new folder ``folder``, which appears only if everything succeeds.
 
     Returns the summary, which has to be made while the corpora are where they were written.
     """
     from nmt.text.prepare import prepare as prepare_text
-    from nmt.text.prepare import scan
+    from nmt.text.prepare import scan_pairs
     from nmt.text.shards import MAX_SHARDS, Sharding
     from nmt.text.unfinished import unfinished_folder
 
@@ -97,7 +97,7 @@ def _prepare_into(folder: Path, options: Prepare) -> list[str]:
     tokenizer = build(TokenizerSettings, options.tokenizer)
     with output_folder(folder) as temporary:
         pairs = load_pairs(data, trust=options.trust)
-        scanned = scan(pairs["train"])
+        scanned = scan_pairs(pairs["train"])
         if scanned.count <= options.shard_pairs:
             prepared = prepare_text(pairs, data, tokenizer, temporary, scanned=scanned)
             return [*_summary(prepared, folder)]
@@ -115,7 +115,7 @@ def _prepare_into(folder: Path, options: Prepare) -> list[str]:
         return summary
 
 
-def _job(options: Prepare, scanned: Scan) -> dict[str, Any]:
+def _job(options: PrepareOptions, scanned: Scan) -> dict[str, Any]:
     """Return everything that the shards depend on. Another call continues them only if it has the same."""
     models = [options.tokenizer[key] for key in ("source_model", "target_model")]
     shared = DataSettings.shared_keys()

@@ -44,7 +44,7 @@ Folders = Mapping[tuple[str, str], Mapping[str, str | list[str]]]  # of models, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serve(EngineOptions):
+class ServeOptions(EngineOptions):
     """The settings in conf/serve.yaml."""
 
     model: str | list[str] | None
@@ -71,8 +71,8 @@ class Serve(EngineOptions):
             raise UserError(f"search.sentences={code}: each model has a language here; give sentences=true or false")
 
 
-@command(HELP, Serve)
-def serve(options: Serve) -> None:
+@command(HELP, ServeOptions)
+def serve(options: ServeOptions) -> None:
     """Load the models and answer requests until a signal ends the server."""
     folders = model_folders(options)
     keys = read_keys(options.keys)
@@ -91,7 +91,7 @@ def serve(options: Serve) -> None:
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def uvicorn_config(options: Serve, folders: Folders, keys: Sequence[str]) -> uvicorn.Config:
+def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str]) -> uvicorn.Config:
     """Return the configuration of a server of the loaded models."""
     import uvicorn
 
@@ -141,7 +141,7 @@ def load_quietly(folder: str | list[str], settings: LoadSettings) -> Translator:
     return translator
 
 
-def model_folders(options: Serve) -> Folders:
+def model_folders(options: ServeOptions) -> Folders:
     """Return the model folders of each (source, target), by name. Raises UserError if the settings name none.
 
     A model has the name of its folder, so that no answer names a path; further ones with this name have numbers.
@@ -172,7 +172,7 @@ def model_folders(options: Serve) -> Folders:
     return folders
 
 
-def _entries(options: Serve) -> Iterator[tuple[str, str, list[str]]]:
+def _entries(options: ServeOptions) -> Iterator[tuple[str, str, list[str]]]:
     """Yield for each model the setting that names it, the codes of its languages, and its folders."""
     if options.models is None:
         folders = options.model if isinstance(options.model, list) else _ensemble(f"{options.model}")

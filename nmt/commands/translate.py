@@ -90,7 +90,7 @@ class WorkerOptions(EngineOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Translate(WorkerOptions):
+class TranslateOptions(WorkerOptions):
     """The settings in conf/translate.yaml."""
 
     model: str | list[str]
@@ -104,7 +104,7 @@ class Translate(WorkerOptions):
     workers: WorkerCount | None
 
 
-def _require_consistent(options: Translate) -> None:
+def _require_consistent(options: TranslateOptions) -> None:
     """Raise UserError if settings exclude each other."""
     _require_different_files(options)
     if options.format != "text":
@@ -135,7 +135,7 @@ def _warn_of_format(name: str, form: str) -> None:
         print_message(f"warning: {name}: read as plain text, with its markup; {UNKNOWN_FORMATS[suffix]}")
 
 
-def _require_plain_output(options: Translate) -> None:
+def _require_plain_output(options: TranslateOptions) -> None:
     """Raise UserError for settings that plain text has and a document has not."""
     for name, value in (
         ("workers", options.workers),
@@ -149,7 +149,7 @@ def _require_plain_output(options: Translate) -> None:
             raise UserError(f"{name}={value}: format={options.format} writes one document; remove {name}={value}")
 
 
-def _require_shards(options: Translate) -> None:
+def _require_shards(options: TranslateOptions) -> None:
     """Raise UserError if the input cannot be translated in shards."""
     if options.memory is not None:
         raise UserError(f"workers={options.workers}: stored memories are translated by one process; remove workers=")
@@ -161,7 +161,7 @@ def _require_shards(options: Translate) -> None:
         raise UserError(f"output={options.output}: not a regular file; choose another name, or remove workers=")
 
 
-def _require_different_files(options: Translate) -> None:
+def _require_different_files(options: TranslateOptions) -> None:
     """Raise UserError if an output would overwrite an input or the other output."""
     paths = {"output": options.output, "input": options.input, "memory": options.memory, "prefix": options.prefix}
     paths |= {"alignments": options.alignments, "search.lexicon": options.search.lexicon}
@@ -177,8 +177,8 @@ def _require_different_files(options: Translate) -> None:
         raise UserError(f"alignments={options.alignments}: stdout already gets the translations; name a file")
 
 
-@command(HELP, Translate)
-def translate(options: Translate) -> None:
+@command(HELP, TranslateOptions)
+def translate(options: TranslateOptions) -> None:
     """Write the translations."""
     _require_consistent(options)
     with ExitStack() as shards, ExitStack() as files:  # the shards of a call are deleted after its files are complete
@@ -244,7 +244,7 @@ def describe_scores(search: SearchOptions, scores: Scores = True) -> str:
 
 def _translate_all(
     translator: Translator,
-    options: Translate,
+    options: TranslateOptions,
     prefixes: list[str] | None,
     write: Callable[[Iterable[str]], None],
     write_links: Callable[[Iterable[str]], None] | None,
@@ -269,7 +269,9 @@ def _translate_all(
     progress.close()
 
 
-def _translate_document(translator: Translator, options: Translate, write: Callable[[Iterable[str]], None]) -> None:
+def _translate_document(
+    translator: Translator, options: TranslateOptions, write: Callable[[Iterable[str]], None]
+) -> None:
     """Translate a document, such as a page or subtitles. A sentence that cannot be translated stays as it is."""
     from nmt.documents.catalogue import Catalogue
     from nmt.documents.markdown import Markdown
@@ -298,7 +300,7 @@ def _translate_document(translator: Translator, options: Translate, write: Calla
     write(segments.fill(texts).removesuffix("\n").split("\n") if lines else [])
 
 
-def _total(options: Translate) -> Callable[[], float | None]:
+def _total(options: TranslateOptions) -> Callable[[], float | None]:
     """Return a function that returns the number of lines or memories to translate, or None if it is unknown."""
     if options.memory is None:
         return line_counter(options.input)
@@ -368,7 +370,7 @@ def _shown(results: Iterable[Done], path: str | None) -> Iterator[Done]:
 
 def _translation_groups(
     translator: Translator,
-    options: Translate,
+    options: TranslateOptions,
     prefixes: list[str] | None,
     *,
     alignments: bool,

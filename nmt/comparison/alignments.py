@@ -10,7 +10,7 @@ import numpy as np
 
 from nmt.alignment.word_weights import display_weights, piece_labels
 from nmt.comparison.measures import Measurements, alignment_entropies
-from nmt.comparison.models import Model, Run, TestSet
+from nmt.comparison.models import FinishedRun, Model, TestSet
 from nmt.errors import print_message
 from nmt.files.checksum import fingerprint
 from nmt.inference.forced_decoding import force_decode, slot_weights
@@ -42,11 +42,11 @@ def measure_alignments(
     return measured, drawn
 
 
-def load_translator(run: Run, trust: Sequence[str]) -> Translator:
+def load_translator(run: FinishedRun, trust: Sequence[str]) -> Translator:
     return Translator(load_folder(run.folder, trust=trust))
 
 
-def _entropy(load: Callable[[], Translator], run: Run, test: TestSet) -> dict[str, Any]:
+def _entropy(load: Callable[[], Translator], run: FinishedRun, test: TestSet) -> dict[str, Any]:
     """Return the number of parameters, and the mean entropy over all target pieces of the force-decoded references."""
     translator = load()
     parameters = sum(weight.numel() for weight in translator.trained.model.parameters())

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nmt.alignment.colours import scales_of
-from nmt.alignment.figures import POINTS, draw_bar, draw_weights, fonts_for, label_cells, new_figure, xml_safe
-from nmt.alignment.figures import save_figure as save_file
+from nmt.alignment.figures import (
+    POINTS,
+    draw_bar,
+    draw_weights,
+    fonts_for,
+    label_cells,
+    new_figure,
+    save_figure,
+    xml_safe,
+)
 from nmt.comparison.measures import Column
 from nmt.comparison.results import Point, Row, pareto_front
 from nmt.data.links import Link
@@ -45,10 +53,10 @@ class Panel(NamedTuple):
     quantity: str = ""
 
 
-def save_figure(figure: Figure, path: Path) -> Path:
+def save_formats(figure: Figure, path: Path) -> Path:
     """Save the figure as ``path`` with the suffixes .png, .svg and .pdf. Return the path of the PNG."""
     for suffix in (".svg", ".pdf", ".png"):
-        save_file(figure, path.with_suffix(suffix))
+        save_figure(figure, path.with_suffix(suffix))
     return path.with_suffix(".png")
 
 

@@ -45,7 +45,7 @@ SUMMARY_TYPES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare:
+class CompareOptions:
     """The settings in conf/compare.yaml."""
 
     models: list[str] | None
@@ -77,7 +77,7 @@ class Compare:
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """A finished run with a test set."""
 
     folder: Path
@@ -100,7 +100,7 @@ class Model(NamedTuple):
     """One row of the report: runs with the same settings and different seeds."""
 
     label: str
-    runs: list[Run]
+    runs: list[FinishedRun]
 
 
 class TestSet(NamedTuple):
@@ -130,7 +130,7 @@ def _job_number(job: Path) -> int:
         return 0
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: Path) -> FinishedRun:
     """Read a finished run. Raises UserError, which names the folder, if it is not one."""
     setting = f"models={folder}"
     omit = "remove it from models="
@@ -153,10 +153,10 @@ def read_run(folder: Path) -> Run:
     for name in (SOURCES, REFERENCES, TRANSLATIONS, *([] if has_adapter(folder) else [MODEL_FILE])):
         if not (folder / name).is_file():
             raise UserError(f"{setting}: has no {name}; name a folder that nmt-train has finished")
-    return Run(folder, config, summary)
+    return FinishedRun(folder, config, summary)
 
 
-def read_test_set(runs: Sequence[Run], tokenizer: str | None = None) -> TestSet:
+def read_test_set(runs: Sequence[FinishedRun], tokenizer: str | None = None) -> TestSet:
     """Return the test set of the runs. Raises UserError if two of them have different texts, gold links or tokenizers.
 
     ``tokenizer`` scores all runs; None: that of the runs.
@@ -184,7 +184,7 @@ def read_test_set(runs: Sequence[Run], tokenizer: str | None = None) -> TestSet:
     return TestSet(sources, references, golds[0] if golds else None, _tokenizer(runs, references, tokenizer))
 
 
-def _tokenizer(runs: Sequence[Run], references: Sequence[str], wanted: str | None) -> str:
+def _tokenizer(runs: Sequence[FinishedRun], references: Sequence[str], wanted: str | None) -> str:
     """Return the tokenizer of all scores. Raises UserError if the runs have different ones and none is ``wanted``."""
     first, *others = [choose_tokenizer(references, wanted or stored_tokenizer(run.config)) for run in runs]
     for run, choice in zip(runs[1:], others, strict=True):
@@ -198,13 +198,13 @@ def _tokenizer(runs: Sequence[Run], references: Sequence[str], wanted: str | Non
     return first.tokenizer
 
 
-def group_runs(runs: Sequence[Run]) -> list[Model]:
+def group_runs(runs: Sequence[FinishedRun]) -> list[Model]:
     """Return the models, in the order of their first runs, each with its runs in the order of their seeds.
 
     Two runs with equal settings and the same seed are two models: the code or the machine may differ. Raises UserError
     if one of them is a copy of the other.
     """
-    groups: list[list[Run]] = []
+    groups: list[list[FinishedRun]] = []
     for run in runs:
         for group in groups:
             if _settings(group[0]) == _settings(run) and not _has_seed(group, run):
@@ -222,14 +222,14 @@ def group_runs(runs: Sequence[Run]) -> list[Model]:
     ]
 
 
-def _settings(run: Run) -> tuple[Any, Any]:
+def _settings(run: FinishedRun) -> tuple[Any, Any]:
     """Return everything that the runs of one model share: settings, and the text if it was prepared beforehand."""
     data = run.config.get("data")
     text = run.summary.get("text_checksum") if isinstance(data, Mapping) and is_prepared(data) else None
     return {key: value for key, value in run.config.items() if key not in IGNORED}, text
 
 
-def _has_seed(group: Sequence[Run], run: Run) -> bool:
+def _has_seed(group: Sequence[FinishedRun], run: FinishedRun) -> bool:
     """Return whether the group has a run with the seed of this one. Raises UserError if that is the same run."""
     same = [other for other in group if other.config.get("seed") == run.config.get("seed")]
     for other in same:
@@ -238,7 +238,7 @@ def _has_seed(group: Sequence[Run], run: Run) -> bool:
     return bool(same) and run.config.get("seed") is not None
 
 
-def differing_settings(runs: Mapping[str, Run]) -> dict[str, list[str]]:
+def differing_settings(runs: Mapping[str, FinishedRun]) -> dict[str, list[str]]:
     """Return by label the settings, as key=value, in which the runs differ. A run may lack some of the keys."""
     configs = {
         label: {key: value for key, value in flatten(run.config).items() if key.partition(".")[0] not in IGNORED}
@@ -259,7 +259,7 @@ def differing_settings(runs: Mapping[str, Run]) -> dict[str, list[str]]:
     }
 
 
-def _label(run: Run) -> str:
+def _label(run: FinishedRun) -> str:
     return folder_label(run.folder.name) or str(run.summary.get("attention", "")).removesuffix("Attention")
 
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from nmt.alignment.figures import mix_slots
 from nmt.comparison.alignments import load_translator, measure_alignments
-from nmt.comparison.figures import Panel, draw_curves, draw_heatmaps, draw_lengths, draw_pareto, save_figure
+from nmt.comparison.figures import Panel, draw_curves, draw_heatmaps, draw_lengths, draw_pareto, save_formats
 from nmt.comparison.measures import Bucket, Measurements, length_buckets, spread_rows
-from nmt.comparison.models import Compare, Run, TestSet, choose_baseline, group_runs, read_test_set
+from nmt.comparison.models import CompareOptions, FinishedRun, TestSet, choose_baseline, group_runs, read_test_set
 from nmt.comparison.page import Block, Picture, Subheading, Table, comparison_page, latex, markdown, table_of
 from nmt.comparison.results import (
     SCORES,
@@ -51,7 +51,9 @@ MIXED = (
 )
 
 
-def write_report(options: Compare, runs: Sequence[Run], missing: Sequence[Path], command: str) -> tuple[list[Row], int]:
+def write_report(
+    options: CompareOptions, runs: Sequence[FinishedRun], missing: Sequence[Path], command: str
+) -> tuple[list[Row], int]:
     """Measure all models and write the report. Return its rows, and the number of measurements that were not stored.
 
     ``missing`` are the folders of runs that have not finished. Raises UserError if the runs cannot be compared.
@@ -99,7 +101,7 @@ def write_report(options: Compare, runs: Sequence[Run], missing: Sequence[Path],
     return rows, store.measured
 
 
-def _conditions(options: Compare) -> dict[str, Any]:
+def _conditions(options: CompareOptions) -> dict[str, Any]:
     """Return toolkit, versions and machine. They are part of the keys of timings."""
     import torch
 
@@ -112,7 +114,7 @@ def _conditions(options: Compare) -> dict[str, Any]:
     return {key: origin[key] for key in ("versions", "machine")} | {"toolkit": origin["toolkit"]["version"]}
 
 
-def _source_lengths(run: Run, test: TestSet, options: Compare, store: Measurements) -> list[int]:
+def _source_lengths(run: FinishedRun, test: TestSet, options: CompareOptions, store: Measurements) -> list[int]:
     """Return the length of each test source in pieces of this run's tokenizer, with ``</s>``."""
 
     def count() -> list[int]:
@@ -124,7 +126,7 @@ def _source_lengths(run: Run, test: TestSet, options: Compare, store: Measuremen
     return lengths
 
 
-def _tables(rows: Sequence[Row], best: Mapping[str, str], baseline: str, options: Compare) -> list[Table]:
+def _tables(rows: Sequence[Row], best: Mapping[str, str], baseline: str, options: CompareOptions) -> list[Table]:
     """Return a table of quality, one of training, and one for each engine: for all engines it would be too wide."""
     tables = [
         table_of("Quality", rows, SCORES, baseline=baseline, best=best),
@@ -137,19 +139,19 @@ def _tables(rows: Sequence[Row], best: Mapping[str, str], baseline: str, options
 
 
 def _pictures(
-    folder: Path, rows: Sequence[Row], buckets: Sequence[Bucket], options: Compare
+    folder: Path, rows: Sequence[Row], buckets: Sequence[Bucket], options: CompareOptions
 ) -> list[tuple[str, Picture]]:
     """Draw the figures of all models; return each with its heading."""
     pictures = []
     if figure := draw_curves({row.label: [curves(run) for run in row.runs] for row in rows}):
         text = "Loss and greedy BLEU of the validation set after each epoch; one line per run."
-        pictures.append(("Learning curves", Picture(save_figure(figure, folder / "learning-curves"), text)))
+        pictures.append(("Learning curves", Picture(save_formats(figure, folder / "learning-curves"), text)))
     if timed := points(rows, options.engines, options.beams):
         text = (
             "BLEU of the timed sentences against decoding time, one run of each model. The line joins the points that "
             "no other point beats in both."
         )
-        picture = Picture(save_figure(draw_pareto(timed), folder / "pareto"), text)
+        picture = Picture(save_formats(draw_pareto(timed), folder / "pareto"), text)
         pictures.append(("Quality against decoding time", picture))
     if options.engines and options.beams:
         engine = options.engines[0]
@@ -160,7 +162,7 @@ def _pictures(
             "BLEU and decoding time by source length. Bars are one standard deviation: of BLEU over runs, of time over "
             "rounds."
         )
-        pictures.append(("Source length", Picture(save_figure(figure, folder / "lengths"), text)))
+        pictures.append(("Source length", Picture(save_formats(figure, folder / "lengths"), text)))
     return pictures
 
 
@@ -182,15 +184,15 @@ def _sentences(
                 Panel(label, np.array(example["weights"]), example["target"], example["source"], gold=gold)
                 for label, example in weights.items()
             ]
-            path = save_figure(draw_heatmaps(panels), folder / f"alignments-{number + 1}")
+            path = save_formats(draw_heatmaps(panels), folder / f"alignments-{number + 1}")
             blocks.append(Picture(path, f"Alignments between words: {', '.join(weights)}."))
         if slots:
             panels = [panel for label, example in slots.items() for panel in _slots(label, example)]
-            path = save_figure(draw_heatmaps(panels, columns=2), folder / f"slots-{number + 1}")
+            path = save_formats(draw_heatmaps(panels, columns=2), folder / f"slots-{number + 1}")
             text = "α (written): each source piece in each slot. β (read): each slot for each target piece."
             blocks.append(Picture(path, text))
         if mixed := [panel for label, example in slots.items() for panel in _mixed_slots(label, example)]:
-            path = save_figure(draw_heatmaps(mixed), folder / f"slot-colours-{number + 1}")
+            path = save_formats(draw_heatmaps(mixed), folder / f"slot-colours-{number + 1}")
             blocks.append(Picture(path, MIXED))
     return blocks
 

@@ -24,7 +24,7 @@ from nmt.comparison.measures import (
     repetition_rate,
     save_csv,
 )
-from nmt.comparison.models import Model, Run, TestSet
+from nmt.comparison.models import FinishedRun, Model, TestSet
 from nmt.files.checksum import fingerprint
 from nmt.inference.run_files import METRICS_FILE
 from nmt.inference.scores import Scores, corpus_scores
@@ -36,7 +36,7 @@ class Row:
     """A model with its values by column: one per run, or one per round for times."""
 
     label: str
-    runs: list[Run]
+    runs: list[FinishedRun]
     values: dict[str, list[float]]
     tests: dict[str, list[Difference]]
     """Differences from the baseline, one per run, by metric; empty for the baseline."""
@@ -136,7 +136,7 @@ def quality_row(
     return Row(model.label, model.runs, values, tests)
 
 
-def _differences(run: Run, other: Run, test: TestSet, store: Measurements) -> dict[str, Difference]:
+def _differences(run: FinishedRun, other: FinishedRun, test: TestSet, store: Measurements) -> dict[str, Difference]:
     """Return the difference of a run from another, by metric."""
     key = {**_text_key("bootstrap", test, run, other), "samples": SAMPLES}
     action = partial(paired_bootstrap, other.translations, run.translations, test.references, tokenizer=test.tokenizer)
@@ -165,14 +165,14 @@ def _tests(row: Row, other: Row, metric: str, test: TestSet, store: Measurements
     return [_differences(*pair, test, store)[metric] for pair in pairs]
 
 
-def _text_key(kind: str, test: TestSet, *runs: Run) -> dict[str, Any]:
+def _text_key(kind: str, test: TestSet, *runs: FinishedRun) -> dict[str, Any]:
     texts = [fingerprint(run.translations) for run in runs]
     text = fingerprint([*test.sources, *test.references])
     versions = {"sacrebleu": version("sacrebleu"), "tokenizer": test.tokenizer}
     return {"kind": kind, "text": text, "translations": texts, **versions}
 
 
-def _text_measures(run: Run, test: TestSet, buckets: Sequence[tuple[Bucket, Sequence[int]]]) -> dict[str, Any]:
+def _text_measures(run: FinishedRun, test: TestSet, buckets: Sequence[tuple[Bucket, Sequence[int]]]) -> dict[str, Any]:
     def scores(rows: Sequence[int]) -> Scores:
         texts, references = ([side[row] for row in rows] for side in (run.translations, test.references))
         return corpus_scores(texts, references, tokenizer=test.tokenizer)
@@ -187,13 +187,13 @@ def _text_measures(run: Run, test: TestSet, buckets: Sequence[tuple[Bucket, Sequ
     }
 
 
-def _paired_run(run: Run, others: Sequence[Run], index: int) -> Run:
+def _paired_run(run: FinishedRun, others: Sequence[FinishedRun], index: int) -> FinishedRun:
     """Return the other model's run with the same seed, or else the one at the same index, or else its first."""
     same = [other for other in others if other.config.get("seed") == run.config.get("seed")]
     return (same or others[index : index + 1] or others)[0]
 
 
-def curves(run: Run) -> dict[str, list[tuple[int, float]]]:
+def curves(run: FinishedRun) -> dict[str, list[tuple[int, float]]]:
     """Return the metrics of a run by update; empty if their file is missing."""
     from nmt.training.metrics import read_metrics
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.comparison.measures import Measurements
-from nmt.comparison.models import Compare, Model, Run, TestSet
+from nmt.comparison.models import CompareOptions, FinishedRun, Model, TestSet
 from nmt.errors import UserError, print_message, reason
 from nmt.files.atomic import make_folder
 from nmt.files.checksum import fingerprint
@@ -26,7 +26,7 @@ from nmt.inference.scores import corpus_scores
 class Timing(NamedTuple):
     """The timed rows of the test set, in groups of similar length, and the machine and toolkit that time them."""
 
-    options: Compare
+    options: CompareOptions
     test: TestSet
     groups: Sequence[Sequence[int]]
     machine: Mapping[str, Any]
@@ -59,7 +59,7 @@ def measure_speed(
     return results, failures
 
 
-def _key(run: Run, engine: str, timing: Timing, round_number: int) -> dict[str, Any]:
+def _key(run: FinishedRun, engine: str, timing: Timing, round_number: int) -> dict[str, Any]:
     options, test, groups, machine = timing
     rows = [row for group in groups for row in group]
     return {
@@ -78,12 +78,14 @@ def _key(run: Run, engine: str, timing: Timing, round_number: int) -> dict[str, 
     }
 
 
-def _search(run: Run) -> dict[str, Any]:
+def _search(run: FinishedRun) -> dict[str, Any]:
     off = ("temperature", "top_k", "top_p", "mbr", "diversity")
     return {**run.config.get("search", {}), "n_best": 1, "groups": 1, **dict.fromkeys(off)}
 
 
-def _measure(run: Run, engine: str, timing: Timing, export: Callable[[Run], Path], progress: str) -> dict[str, Any]:
+def _measure(
+    run: FinishedRun, engine: str, timing: Timing, export: Callable[[FinishedRun], Path], progress: str
+) -> dict[str, Any]:
     """Translate in a new process. Raises UserError if the engine cannot run the model."""
     options, test, groups, _ = timing
     folder = export(run) if engine in GRAPH_SUFFIX else run.folder
@@ -129,7 +131,7 @@ def run_worker(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _exports(report: Path, trust: Sequence[str]) -> Iterator[Callable[[Run], Path]]:
+def _exports(report: Path, trust: Sequence[str]) -> Iterator[Callable[[FinishedRun], Path]]:
     """Yield a function that exports the model of a run, once, into a temporary folder, and returns that folder.
 
     The graphs do not go into the run: they would change the engine that nmt-translate selects for it. The temporary
@@ -140,7 +142,7 @@ def _exports(report: Path, trust: Sequence[str]) -> Iterator[Callable[[Run], Pat
         parent = private.resolve()  # other processes read it
         folders: dict[str, Path] = {}
 
-        def export(run: Run) -> Path:
+        def export(run: FinishedRun) -> Path:
             if (folder := folders.get(run.fingerprint)) is None:
                 folder = parent / str(len(folders))
                 folder.mkdir()
@@ -151,7 +153,7 @@ def _exports(report: Path, trust: Sequence[str]) -> Iterator[Callable[[Run], Pat
         yield export
 
 
-def _export(run: Run, folder: Path, trust: Sequence[str]) -> None:
+def _export(run: FinishedRun, folder: Path, trust: Sequence[str]) -> None:
     from nmt.inference.model_folder import load_folder
     from nmt.inference.onnx.export import write_deployment
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.comparison.measures import SAMPLES
-from nmt.comparison.models import Compare, Run, differing_settings
+from nmt.comparison.models import CompareOptions, FinishedRun, differing_settings
 from nmt.comparison.results import Row
 from nmt.errors import counted
 from nmt.inference.scores import corpus_scores
@@ -61,7 +61,7 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def explain_measures(options: Compare, timed: int, tokenizer: str) -> list[tuple[str, str]]:
+def explain_measures(options: CompareOptions, timed: int, tokenizer: str) -> list[tuple[str, str]]:
     """Return an explanation of each number of the report."""
     cores = "all cores" if options.threads is None else counted(options.threads, "thread")
     signatures = corpus_scores([""], [""], tokenizer=tokenizer).signatures
@@ -133,7 +133,7 @@ def explain_conditions(rows: Sequence[Row], conditions: Mapping[str, Any], comma
     ]
 
 
-def _weights(run: Run) -> str:
+def _weights(run: FinishedRun) -> str:
     """Return the folder of a run, and which of its weights it kept."""
     averaged = run.summary.get("averaged_epochs")
     best = run.summary.get("kept_epoch")

@@ -61,7 +61,7 @@ class Tables:
         if self.columns is None:
             for file in self.files.values():
                 _warn_of_header(file)
-        return {part: Table(file, part, self.columns) for part, file in self.files.items()}
+        return {part: TableFile(file, part, self.columns) for part, file in self.files.items()}
 
     def _problems(self, part: str, file: Path) -> Iterator[str]:
         if not os.path.isfile(file):
@@ -82,7 +82,7 @@ def _warn_of_header(file: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableFile:
     """The (source, target) pairs of one file, which is read again for each iteration."""
 
     file: Path

@@ -49,7 +49,7 @@ class Mark(NamedTuple):
     tokens: tuple[str, ...]
 
 
-class Unit(NamedTuple):
+class Segment(NamedTuple):
     """A part of a document that is translated: where it is, as a line of HTML, and its marks by their tags."""
 
     start: int
@@ -69,31 +69,31 @@ class Markdown:
         self._name = name
         self._text = text.replace("\r", " ")
         self._references: dict[str, Any] = {}
-        self._units = [*self._find_units()]
+        self._segments = [*self._find_segments()]
 
     @property
     def lines(self) -> list[str]:
         """The lines to translate."""
-        return [unit.line for unit in self._units]
+        return [segment.line for segment in self._segments]
 
     def fill(self, translations: Sequence[str]) -> str:
         """Return the document with these translations of its lines. A line that is unchanged stays as it was."""
         filled = ""
         end = 0
-        for unit, translation in zip(self._units, translations, strict=True):
-            filled += self._text[end : unit.start]
-            end = unit.stop
-            written = None if translation == unit.line else self._written(translation, unit.marks)
-            if written is None and translation != unit.line:
-                self._warn(unit.start, "Markdown cannot express its translation")
-            filled += self._text[unit.start : end] if written is None else written
+        for segment, translation in zip(self._segments, translations, strict=True):
+            filled += self._text[end : segment.start]
+            end = segment.stop
+            written = None if translation == segment.line else self._written(translation, segment.marks)
+            if written is None and translation != segment.line:
+                self._warn(segment.start, "Markdown cannot express its translation")
+            filled += self._text[segment.start : end] if written is None else written
         return filled + self._text[end:]
 
     def _warn(self, start: int, problem: str) -> None:
         row = self._text.count("\n", 0, start) + 1
         print_message(f"warning: {self._name}:{row}: {problem}; it stays as it is")
 
-    def _find_units(self) -> Iterator[Unit]:
+    def _find_segments(self) -> Iterator[Segment]:
         matter = FRONT_MATTER.match(self._text)
         first = matter.end() if matter else 0
         lines = self._text[first:].split("\n")
@@ -136,7 +136,7 @@ class Markdown:
             if not any(map(str.isalpha, MARKUP.sub("", fragment[0]))):
                 continue
             stop = starts[top + len(parts) - 1] + columns[-1] + len(parts[-1])
-            yield Unit(starts[top] + columns[0], stop, *fragment)
+            yield Segment(starts[top] + columns[0], stop, *fragment)
 
     def _written(self, translation: str, marks: dict[str, Mark]) -> str | None:
         """Return a translation as Markdown, or None if it cannot express it, such as a line with only a tag of HTML.

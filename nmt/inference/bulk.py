@@ -43,7 +43,7 @@ class Failure(NamedTuple):
     """The argument that holds the line, for the message of the error."""
 
 
-def report(
+def replace_failures(
     results: Iterable[Result | Failure], *, failed: Result, on_failure: OnFailure | None, first: int = 0
 ) -> list[Result]:
     """Return the results, with ``failed`` in the place of each failure.
@@ -106,15 +106,15 @@ Sources = list[list[int]]
 Results = list[Translation | Failure]
 Decode = Callable[[Sources, Sequence[int], Event | None], Results]
 """Translates one batch, given the rows of its lines, from 0 over all groups. It runs alone if the event is None.
-Otherwise others run beside it, and it ends with Stopped once the event is set."""
+Otherwise others run beside it, and it ends with Cancelled once the event is set."""
 
 
-class Stopped(Exception):
+class Cancelled(Exception):
     """The translations of this batch are no longer needed."""
 
 
 class Stoppable(NamedTuple):
-    """A search engine whose next step raises Stopped once ``stop`` is set."""
+    """A search engine whose next step raises Cancelled once ``stop`` is set."""
 
     engine: Any
     stop: Event
@@ -124,7 +124,7 @@ class Stoppable(NamedTuple):
 
     def step(self, *arguments: Any) -> Any:
         if self.stop.is_set():
-            raise Stopped
+            raise Cancelled
         return self.engine.step(*arguments)
 
 
@@ -179,7 +179,7 @@ class _Threads:
     def _work(self) -> None:
         while job := self._jobs.get():
             try:
-                job.end(Stopped() if self._stop.is_set() else job.run())
+                job.end(Cancelled() if self._stop.is_set() else job.run())
             except BaseException as error:
                 job.end(error)
         self._jobs.put(None)  # for the other threads

@@ -10,7 +10,7 @@ import torch
 
 from nmt.alignment.word_weights import argmax_links, lost_words, word_weights
 from nmt.errors import counted
-from nmt.inference.bulk import Failure, OnFailure, report, run_in_halves
+from nmt.inference.bulk import Failure, OnFailure, replace_failures, run_in_halves
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.reader import Reader
 from nmt.inference.torch_engine import Source
@@ -129,7 +129,7 @@ def _results(
         }
         return [results[row] for row in range(len(results))]
 
-    results = report(run_in_halves(decode, sources), failed=failed, on_failure=on_failure)
+    results = replace_failures(run_in_halves(decode, sources), failed=failed, on_failure=on_failure)
     translator.conclude_text()
     return results
 

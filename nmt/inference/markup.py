@@ -28,7 +28,7 @@ KEPT = re.compile(
 )
 
 
-class Part(NamedTuple):
+class MarkupPart(NamedTuple):
     """A part of a fragment: text without entities, a tag, or an element that is not translated."""
 
     kind: str
@@ -62,27 +62,27 @@ def untranslated_end(text: str, match: re.Match[str], names: Set[str], unclosed:
     return None
 
 
-def fragment_parts(fragment: str) -> Iterator[Part]:
+def fragment_parts(fragment: str) -> Iterator[MarkupPart]:
     """Yield the parts of a fragment of HTML in order."""
     unclosed = set[str]()
     end = 0
     while match := MARKUP.search(fragment, end):
         if match.start() > end:
-            yield Part("text", _text(fragment[end : match.start()]))
+            yield MarkupPart("text", _text(fragment[end : match.start()]))
         tag = TAG.match(match[0])
         name = tag[1] + tag[2].lower() if tag else ""
         if stop := untranslated_end(fragment, match, OPAQUE, unclosed):
-            yield Part("opaque", fragment[match.start() : stop])
+            yield MarkupPart("opaque", fragment[match.start() : stop])
         elif (note := NOTE.match(fragment, match.start())) and not any(
             map(str.isalpha, _text(MARKUP.sub("", note[2])))
         ):
             stop = note.end()  # such as the number of a footnote, which models lose
-            yield Part("tag", note[0])
+            yield MarkupPart("tag", note[0])
         else:
-            yield Part("tag", match[0], "" if match[0].endswith("/>") or name in VOID else name)
+            yield MarkupPart("tag", match[0], "" if match[0].endswith("/>") or name in VOID else name)
         end = stop or match.end()
     if end < len(fragment):
-        yield Part("text", _text(fragment[end:]))
+        yield MarkupPart("text", _text(fragment[end:]))
 
 
 def _text(escaped: str) -> str:

@@ -29,7 +29,7 @@ from nmt.errors import UserError, counted, reason
 from nmt.files.checkpoint import read_tensors
 from nmt.files.checksum import fingerprint, require_format
 from nmt.files.reading import read_text
-from nmt.inference.bulk import Failure, OnFailure, SourceTooLong, oversized_reason, report, run_in_halves
+from nmt.inference.bulk import Failure, OnFailure, SourceTooLong, oversized_reason, replace_failures, run_in_halves
 from nmt.inference.forced_decoding import read_targets
 from nmt.inference.model_folder import PARTS, TrainedModel, class_path
 from nmt.inference.torch_engine import Source
@@ -173,7 +173,7 @@ def translate_encoded(
         run = partial(_translate_part, translator, encoded, options)
         for row, result in zip(rows, run_in_halves(run, encoded, _too_large), strict=True):
             results[row] = result
-    return report(results, failed=NO_TRANSLATION, on_failure=on_failure)
+    return replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure)
 
 
 def _too_large(error: Exception, line: EncodedLine) -> str | None:

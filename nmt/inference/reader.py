@@ -15,7 +15,7 @@ from nmt.inference.ensemble import Ensemble
 from nmt.inference.load import load_torch
 from nmt.inference.onnx.model import OnnxModel
 from nmt.settings.arguments import text
-from nmt.text.coverage import SPLIT_TO_LETTERS, Coverage, cost, problems, splits_to_letters
+from nmt.text.coverage import SPLIT_TO_LETTERS, Coverage, cost, coverage_problems, splits_to_letters
 from nmt.text.specials import EOS
 from nmt.text.tokenizer import Tokenizer
 
@@ -140,7 +140,7 @@ class TextCheck:
         counts, tokenizer = self.counts, self._tokenizer
         exchange = f"the {self._side} and the other language may be exchanged: choose the model of the other direction"
         language = f"is this the {self._side} language of the model? choose a model that was trained on such text"
-        reasons = problems(counts, tokenizer, language)
+        reasons = coverage_problems(counts, tokenizer, language)
         if not reasons and counts.characters < HINT_CHARACTERS:
             return None
         self._judge_sample()

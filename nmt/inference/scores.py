@@ -208,7 +208,7 @@ COLUMNS = re.compile(r"\A(?:[A-Z]-\d+\t)?(?:-?[\d.]+(?:e-?\d+)?\t)+|\A\d+ \|\|\|
 IGNORE_CASE = "ignore it with lowercase=true, or restore it"
 
 
-class Difference(NamedTuple):
+class TextDifference(NamedTuple):
     """How two texts can differ: ``remove`` makes lines equal that differ in nothing else.
 
     BLEU is computed again if the shares of lines that it changes differ by ``least`` between the texts.
@@ -235,23 +235,25 @@ def _joined_pieces(line: str) -> str:
 
 
 DIFFERENCES = (
-    Difference(
+    TextDifference(
         "Unicode normal form (NFC or NFD)",
         lambda line: unicodedata.normalize("NFC", line),
         "convert both to NFC, as with uconv -x nfc",
     ),
-    Difference("quotation marks (curly or straight)", lambda line: line.translate(QUOTES), "use the same marks"),
-    Difference("width of characters (full or half)", _same_width, "convert both, as with uconv -x fullwidth-halfwidth"),
-    Difference("invisible characters", lambda line: INVISIBLE.sub("", line), "remove them from both"),
-    Difference(
+    TextDifference("quotation marks (curly or straight)", lambda line: line.translate(QUOTES), "use the same marks"),
+    TextDifference(
+        "width of characters (full or half)", _same_width, "convert both, as with uconv -x fullwidth-halfwidth"
+    ),
+    TextDifference("invisible characters", lambda line: INVISIBLE.sub("", line), "remove them from both"),
+    TextDifference(
         "columns (such as a score before a tab, or |||)",
         lambda line: COLUMNS.sub(r"\1", line),
         "keep the translations only, as with cut -f2-",
     ),
-    Difference("subword pieces (@@ or ▁)", _joined_pieces, "join the pieces to words"),
-    Difference("word tokenization (such as don 't or @-@)", _joined_words, "detokenize both"),
-    Difference("case", str.lower, IGNORE_CASE, 0.5),
-    Difference("case", lambda line: line.lower() if line.isupper() else line, IGNORE_CASE, 0.5),
+    TextDifference("subword pieces (@@ or ▁)", _joined_pieces, "join the pieces to words"),
+    TextDifference("word tokenization (such as don 't or @-@)", _joined_words, "detokenize both"),
+    TextDifference("case", str.lower, IGNORE_CASE, 0.5),
+    TextDifference("case", lambda line: line.lower() if line.isupper() else line, IGNORE_CASE, 0.5),
 )
 
 
@@ -333,7 +335,7 @@ def _mixed_writing(references: Sequence[str], tokenizer: str) -> Iterator[str]:
 def _differences(
     hypotheses: Sequence[str],
     references: Sequence[str],
-    known: Sequence[Difference],
+    known: Sequence[TextDifference],
     bleu: Callable[[Sequence[str], Sequence[str]], float],
 ) -> Iterator[str]:
     """Yield a hint for each of the ``known`` differences that lowers BLEU."""

@@ -24,7 +24,7 @@ SPACE = re.compile(r"[\s\ud800-\udfff]")  # and lone surrogates, which sentencex
 MAX_WEIGHTS = 1 << 24  # of the alignment of a line
 
 
-class Sentences(NamedTuple):
+class SplitText(NamedTuple):
     """A text, and start and end of each of its sentences, without the blanks around them."""
 
     text: str
@@ -85,12 +85,12 @@ class Sentences(NamedTuple):
         )
 
 
-def keep_whole(text: str) -> Sentences:
+def keep_whole(text: str) -> SplitText:
     """Return a text as one part."""
-    return Sentences(text, [(0, len(text))])
+    return SplitText(text, [(0, len(text))])
 
 
-def splitter(language: str) -> Callable[[str], Sentences]:
+def splitter(language: str) -> Callable[[str], SplitText]:
     """Return the function that splits a text of this language, given by a code such as ``en`` or ``pt-BR``.
 
     A line break ends a sentence. A part without letters, such as ``1.``, belongs to the next sentence, or at the end of
@@ -103,7 +103,7 @@ def splitter(language: str) -> Callable[[str], Sentences]:
         raise UserError(f"search.sentences={language}: the package sentencex is not installed; {fix}") from None
     code = re.split("[-_]", language)[0].lower()
 
-    def split(text: str) -> Sentences:
+    def split(text: str) -> SplitText:
         spans = list[tuple[int, int]]()
         start = end = 0
         for line in text.splitlines(keepends=True):
@@ -119,7 +119,7 @@ def splitter(language: str) -> Callable[[str], Sentences]:
             start = end
         if len(spans) < 2:
             return keep_whole(text)
-        return Sentences(text, [_without_blanks(text, *span) for span in spans])
+        return SplitText(text, [_without_blanks(text, *span) for span in spans])
 
     return split
 

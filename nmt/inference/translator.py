@@ -19,14 +19,14 @@ from nmt.data.links import Link, Links, links_from_python
 from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError, counted
 from nmt.inference.bayes_risk import by_mean_chrf
-from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, Stoppable, report
+from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, Stoppable, replace_failures
 from nmt.inference.engines import EngineName, LoadedModel, LoadSettings
 from nmt.inference.load import load
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.prefix import PrefixReader
 from nmt.inference.protection import Fragment, Protected, Protection
 from nmt.inference.reader import Reader
-from nmt.inference.sentences import Sentences, keep_whole, splitter
+from nmt.inference.sentences import SplitText, keep_whole, splitter
 from nmt.inference.terms import Required, lacks, required_texts
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.inference.unknown_words import MARK, replace_unknown
@@ -184,7 +184,7 @@ class Translator(Reader):
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
         split = keep_whole if options.sentences is None else splitter(options.sentences)
 
-        def read(line: str) -> tuple[Sentences, Sequence[Required]]:
+        def read(line: str) -> tuple[SplitText, Sequence[Required]]:
             protected = self._protect(protection, line)
             return split(protected.text), protected.required
 
@@ -194,12 +194,12 @@ class Translator(Reader):
         self,
         groups: Iterable[Sequence[str]],
         options: SearchOptions,
-        read: Callable[[str], tuple[Sentences, Sequence[Required]]],
+        read: Callable[[str], tuple[SplitText, Sequence[Required]]],
         prefixes: Sequence[Prefix] | None,
         finish: Callable[[Translation, str], Translation],
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
-        waiting = deque[tuple[Sequence[str], list[tuple[Sentences, Sequence[Required]]]]]()
+        waiting = deque[tuple[Sequence[str], list[tuple[SplitText, Sequence[Required]]]]]()
 
         def sentences() -> Iterator[list[str]]:
             for lines in _checked(groups):
@@ -226,7 +226,7 @@ class Translator(Reader):
                 decoded = self._write_required(parts, decoded, required, options)
                 in_order = iter([self._with_words(part, result) for part, result in zip(parts, decoded, strict=True)])
                 results = [of_line.join([next(in_order) for _ in of_line.spans]) for of_line, _ in of_group]
-                translations = report(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
+                translations = replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
                     translations = [
                         finish(translation, line) if translation is not NO_TRANSLATION else translation

@@ -36,7 +36,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
-class Mark(NamedTuple):
+class ForeignMark(NamedTuple):
     """A mark that another tool left in a text, the piece of tokenizers that were trained on such text, and the fix."""
 
     text: str
@@ -45,12 +45,12 @@ class Mark(NamedTuple):
 
 
 MARKS = (
-    Mark("@@ ", "@@", "subword-nmt has split the words: join them with sed -E 's/@@( |$)//g'"),
-    Mark(SPACE, "", "SentencePiece has split the words: give the text that it was made from"),
-    Mark("&apos;", "apos", "Moses has escaped characters: undo it with its detokenizer, or with html.unescape"),
-    Mark("&quot;", "quot", "Moses has escaped characters: undo it with its detokenizer, or with html.unescape"),
-    Mark("&amp;", "amp", "characters are written as HTML entities: undo it with html.unescape"),
-    Mark("@-@", "@-@", "Moses has split hyphens: undo it with its detokenizer"),
+    ForeignMark("@@ ", "@@", "subword-nmt has split the words: join them with sed -E 's/@@( |$)//g'"),
+    ForeignMark(SPACE, "", "SentencePiece has split the words: give the text that it was made from"),
+    ForeignMark("&apos;", "apos", "Moses has escaped characters: undo it with its detokenizer, or with html.unescape"),
+    ForeignMark("&quot;", "quot", "Moses has escaped characters: undo it with its detokenizer, or with html.unescape"),
+    ForeignMark("&amp;", "amp", "characters are written as HTML entities: undo it with html.unescape"),
+    ForeignMark("@-@", "@-@", "Moses has split hyphens: undo it with its detokenizer"),
 )
 
 
@@ -148,7 +148,7 @@ def unknown_letters(tokenizer: Tokenizer, text: str) -> int:
     return sum(unicodedata.category(character)[0] in "LM" for character in unknown if character not in EMOJI_VARIANTS)
 
 
-def problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> list[str]:
+def coverage_problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> list[str]:
     """Return the problems of a tokenizer with a text, each with its fix: ``advice`` unless the text shows another."""
     reasons = []
     if counts.is_unreadable:

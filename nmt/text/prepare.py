@@ -17,7 +17,7 @@ from nmt.files.checksum import checksum, verify_file
 from nmt.settings.build import build, plain
 from nmt.system.progress import Progress
 from nmt.text.corpus import Corpus, write_corpus
-from nmt.text.coverage import are_exchanged, problems, splits_to_letters
+from nmt.text.coverage import are_exchanged, coverage_problems, splits_to_letters
 from nmt.text.duplicates import Overlap, without_duplicates
 from nmt.text.mixed_up import mixed_up
 from nmt.text.pair_counts import PairCounts
@@ -56,7 +56,7 @@ class Scan:
         return len(self.sample) == self.count
 
 
-def scan(pairs: Iterable[Pair]) -> Scan:
+def scan_pairs(pairs: Iterable[Pair]) -> Scan:
     """Return the scan of the pairs. All pairs are equally likely in its sample (Vitter's algorithm R)."""
     digest = sha256()
     generator = random.Random(SEED)
@@ -117,7 +117,7 @@ def prepare(
     The filters apply to the training part only: a test set stays complete. A training part with more pairs than
     ``sharding.pairs`` is written in shards, and iterated twice unless ``scanned`` is its scan.
     """
-    scanned = scanned or scan(parts["train"])
+    scanned = scanned or scan_pairs(parts["train"])
     make_folder(folder)
     if tokenizers is None and len(scanned.sample) >= MANY_PAIRS:
         print_message(f"tokenizer: learning pieces from {counted(len(scanned.sample), 'pair')} …")
@@ -185,7 +185,7 @@ def reading_problems(prepared: Prepared, *, setting: str | None = None) -> list[
         for side, coverage in (("source", counts.source), ("target", counts.target)):
             advice = exchanged or _advice(prepared.tokenizer, part, side, setting)
             pretrained = setting is not None or prepared.tokenizer.model_of(side)[1] is not None
-            reasons = problems(coverage, tokenizers[side], advice)
+            reasons = coverage_problems(coverage, tokenizers[side], advice)
             if pretrained and not reasons and not exchanged and splits_to_letters(coverage, tokenizers[side]):
                 many = f"{coverage.tokens_per_word:.1f} tokens per word, almost one per letter"
                 reasons = [f"{many}; {advice}, if this is another language than it was made for"]

@@ -14,12 +14,12 @@ from runner import Trial
 from stored_kinds import require_one_line
 
 from nmt.commands import prepare
-from nmt.commands.align import Align
-from nmt.commands.encode import Encode
-from nmt.commands.evaluate import Evaluate
-from nmt.commands.export import Export
-from nmt.commands.heatmap import Heatmap
-from nmt.commands.translate import Translate
+from nmt.commands.align import AlignOptions
+from nmt.commands.encode import EncodeOptions
+from nmt.commands.evaluate import EvaluateOptions
+from nmt.commands.export import ExportOptions
+from nmt.commands.heatmap import HeatmapOptions
+from nmt.commands.translate import TranslateOptions
 from nmt.config import compose_config, config_dir, to_yaml, train_config
 from nmt.config.plain import read_options
 from nmt.errors import UserError
@@ -27,13 +27,13 @@ from nmt.errors import UserError
 TEXT = [f"data.{part}.{side}=text.{side}" for part in ("train", "valid") for side in ("src", "tgt")]
 GROUPS = ("attention", "encoder", "optimizer", "schedule", "tokenizer")
 COMMANDS: dict[str, tuple[Any, list[str]]] = {
-    "align": (Align, ["model=runs/finished"]),
-    "translate": (Translate, ["model=runs/finished"]),
-    "evaluate": (Evaluate, ["model=runs/finished", "src=text.src", "tgt=text.tgt"]),
-    "heatmap": (Heatmap, ["model=runs/finished", "src=text.src", "output=x"]),
-    "encode": (Encode, ["model=runs/finished", "output=x"]),
-    "export": (Export, ["model=runs/finished"]),
-    "prepare": (prepare.Prepare, ["data=text", *TEXT, "output=x"]),
+    "align": (AlignOptions, ["model=runs/finished"]),
+    "translate": (TranslateOptions, ["model=runs/finished"]),
+    "evaluate": (EvaluateOptions, ["model=runs/finished", "src=text.src", "tgt=text.tgt"]),
+    "heatmap": (HeatmapOptions, ["model=runs/finished", "src=text.src", "output=x"]),
+    "encode": (EncodeOptions, ["model=runs/finished", "output=x"]),
+    "export": (ExportOptions, ["model=runs/finished"]),
+    "prepare": (prepare.PrepareOptions, ["data=text", *TEXT, "output=x"]),
 }
 VALUES = [
     *ODD_TOKENS,

@@ -20,7 +20,7 @@ pytest.importorskip("starlette")
 
 from served import serving  # noqa: E402
 
-from nmt.commands.serve import Serve, listen, model_folders, serve  # noqa: E402
+from nmt.commands.serve import ServeOptions, listen, model_folders, serve  # noqa: E402
 from nmt.errors import UserError  # noqa: E402
 from nmt.inference.translator import Translator  # noqa: E402
 from nmt.search.options import SearchOptions  # noqa: E402
@@ -109,7 +109,7 @@ def test_models_have_the_names_of_their_folders() -> None:
         model, languages, models = None, None, ["en:de=x/a", "de:en=a", "en:de=y/a/", "en:de=z/b", "en:de=a"]
 
     names = {("en", "de"): {"a": "x/a", "a-2": "y/a/", "b": "z/b", "a-3": "a"}, ("de", "en"): {"a": "a"}}
-    assert model_folders(cast(Serve, Options())) == names
+    assert model_folders(cast(ServeOptions, Options())) == names
 
 
 def test_folders_with_a_plus_between_them_are_an_ensemble(tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_folders_with_a_plus_between_them_are_an_ensemble(tmp_path: Path) -> Non
     models = [f"en:de={tmp_path}/a+{tmp_path}/b", f"en:de={tmp_path}/a+b", "en:de=c"]
     options = SimpleNamespace(model=None, languages=None, models=models)
     names = {"a+b": [f"{tmp_path}/a", f"{tmp_path}/b"], "a+b-2": f"{tmp_path}/a+b", "c": "c"}
-    assert model_folders(cast(Serve, options)) == {("en", "de"): names}
+    assert model_folders(cast(ServeOptions, options)) == {("en", "de"): names}
     for model, name in ((["x/a", "b"], "a+b"), (["x/a+b", "c"], "a+b+c")):
         options = SimpleNamespace(model=model, languages="en:de", models=None)
-        assert model_folders(cast(Serve, options)) == {("en", "de"): {name: model}}
+        assert model_folders(cast(ServeOptions, options)) == {("en", "de"): {name: model}}
 
 
 def test_answers_are_sent_without_delay() -> None:

@@ -33,7 +33,7 @@ from nmt.comparison.alignments import slot_weights
 from nmt.comparison.figures import draw_lengths
 from nmt.comparison.measures import Column, Difference, Measurements
 from nmt.comparison.models import (
-    Run,
+    FinishedRun,
     choose_baseline,
     differing_settings,
     folder_label,
@@ -181,9 +181,9 @@ def test_second_call_measures_and_trains_nothing(report: Path, monkeypatch: pyte
     assert "has finished already" in capsys.readouterr().err
 
 
-def run_of(folder: object, summary: Mapping[str, Any] | None = None, **config: Any) -> Run:
+def run_of(folder: object, summary: Mapping[str, Any] | None = None, **config: Any) -> FinishedRun:
     """Return a run in a folder that does not exist, with this summary and configuration."""
-    return Run(Path(str(folder)), config, dict(summary or {}))
+    return FinishedRun(Path(str(folder)), config, dict(summary or {}))
 
 
 def fake_worker(calls: list[str], *, stop_at: int = 99) -> Any:
@@ -222,10 +222,10 @@ def test_interrupted_comparison_continues_and_a_changed_setting_is_measured(
 
 def test_runs_that_differ_in_their_seed_are_one_model(report: Path) -> None:
     luong, memory = (read_run(report / f"attention={kind}") for kind in ("luong", "memory"))
-    second = Run(luong.folder, {**luong.config, "seed": 2, "name": "other", "threads": 2}, luong.summary)
+    second = FinishedRun(luong.folder, {**luong.config, "seed": 2, "name": "other", "threads": 2}, luong.summary)
     models = {model.label: [run.config["seed"] for run in model.runs] for model in group_runs([second, memory, luong])}
     assert models == {"luong": [1, 2], "memory": [1]}
-    other = Run(luong.folder, {**luong.config, "precision": "bf16"}, luong.summary)
+    other = FinishedRun(luong.folder, {**luong.config, "precision": "bf16"}, luong.summary)
     labels = [model.label for model in group_runs([luong, memory, other])]
     assert len(labels) == 3 and "memory" in labels
     assert folder_label("attention=memory,attention.slots=8,seed=3") == "memory, attention.slots=8"
@@ -248,7 +248,7 @@ def test_runs_on_text_that_was_prepared_again_are_two_models() -> None:
     data = {"_target_": "nmt.data.sources.PreparedData"}
     runs = [run_of(seed, {"text_checksum": text}, seed=seed, data=data) for text, seed in ((1, 1), (2, 2), (1, 3))]
     assert [[run.config["seed"] for run in model.runs] for model in group_runs(runs)] == [[1, 3], [2]]
-    generated = [Run(run.folder, {**run.config, "data": {}}, run.summary) for run in runs]
+    generated = [FinishedRun(run.folder, {**run.config, "data": {}}, run.summary) for run in runs]
     assert len(group_runs(generated)) == 1
 
 
@@ -291,7 +291,7 @@ def test_only_a_significantly_better_model_is_marked(
     tests = [{}, *({"bleu": [Difference(score - bleu[0], 0.001)]} for score in bleu[1:])]
     rows = [Row(f"m{i}", [runs[i]], {"bleu": [bleu[i]]}, tests[i]) for i in range(3)]
 
-    def differences(run: Run, other: Run, *_: Any) -> dict[str, Difference]:
+    def differences(run: FinishedRun, other: FinishedRun, *_: Any) -> dict[str, Difference]:
         return {"bleu": Difference(bleu[runs.index(run)] - bleu[runs.index(other)], p)}
 
     monkeypatch.setattr("nmt.comparison.results._differences", differences)

@@ -13,14 +13,14 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nmt.commands.align import Align
-from nmt.commands.distill import Distill
-from nmt.commands.encode import Encode
-from nmt.commands.evaluate import Evaluate
-from nmt.commands.export import Export
-from nmt.commands.heatmap import Heatmap
-from nmt.commands.translate import Translate
-from nmt.comparison.models import Compare
+from nmt.commands.align import AlignOptions
+from nmt.commands.distill import DistillOptions
+from nmt.commands.encode import EncodeOptions
+from nmt.commands.evaluate import EvaluateOptions
+from nmt.commands.export import ExportOptions
+from nmt.commands.heatmap import HeatmapOptions
+from nmt.commands.translate import TranslateOptions
+from nmt.comparison.models import CompareOptions
 from nmt.config import compose_config
 from nmt.config.compose import in_quotes, quoted, train_config
 from nmt.config.multirun import quoted_sweep
@@ -29,14 +29,14 @@ from nmt.errors import UserError
 from nmt.settings.build import build, problems
 
 SCHEMAS: dict[str, Any] = {
-    "align": Align,
-    "compare": Compare,
-    "distill": Distill,
-    "encode": Encode,
-    "evaluate": Evaluate,
-    "export": Export,
-    "heatmap": Heatmap,
-    "translate": Translate,
+    "align": AlignOptions,
+    "compare": CompareOptions,
+    "distill": DistillOptions,
+    "encode": EncodeOptions,
+    "evaluate": EvaluateOptions,
+    "export": ExportOptions,
+    "heatmap": HeatmapOptions,
+    "translate": TranslateOptions,
 }
 REQUIRED = {
     "align": ["model"],
@@ -131,9 +131,11 @@ def test_defaults_equal_those_of_hydra(name: str) -> None:
 
 def test_reading_settings_imports_no_hydra() -> None:
     arguments = ["model='a b'", "engine=onnx-int8", "search=greedy", "search.max_length=20", "trust=[a,b]", "output="]
-    code = "import sys; from nmt.commands.options import read_options; from nmt.commands.translate import Translate"
-    code += f"\nread_options('translate', Translate, {arguments})"
-    code += "\ntry: read_options('translate', Translate, ['modl=a', 'trust=1', '+a=1'])\nexcept UserError: pass"
+    code = (
+        "import sys; from nmt.commands.options import read_options; from nmt.commands.translate import TranslateOptions"
+    )
+    code += f"\nread_options('translate', TranslateOptions, {arguments})"
+    code += "\ntry: read_options('translate', TranslateOptions, ['modl=a', 'trust=1', '+a=1'])\nexcept UserError: pass"
     code += "\nsys.exit(bool({'hydra', 'omegaconf', 'antlr4'} & sys.modules.keys()))"
     code = f"from nmt.errors import UserError\n{code}"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -160,20 +162,20 @@ def test_reading_settings_imports_no_hydra() -> None:
 )
 def test_wrong_settings_are_explained(words: list[str], message: str) -> None:
     with pytest.raises(UserError) as error:
-        read_options("translate", Translate, ["model=a", *words])
+        read_options("translate", TranslateOptions, ["model=a", *words])
     assert str(error.value).startswith(message)
 
 
 def test_all_wrong_settings_are_reported_at_once() -> None:
     with pytest.raises(UserError) as error:
-        read_options("translate", Translate, ["engine=onxx", "modl=a", "threads=0"])
+        read_options("translate", TranslateOptions, ["engine=onxx", "modl=a", "threads=0"])
     faults = [problem.partition(":")[0] for problem in error.value.problems]
     assert faults == ["modl", "model", "engine=onxx", "threads=0"]
 
 
 def test_the_last_value_of_a_key_counts() -> None:
     words = ["model=a", "search=beam", "search.n_best=2", "model=b", "search=beam"]
-    options = read_options("translate", Translate, words)
+    options = read_options("translate", TranslateOptions, words)
     assert (options.model, options.search.n_best) == ("b", 2)
 
 
@@ -240,5 +242,5 @@ def test_sweeps_of_any_names_are_read_as_typed(word: str, values: list[Any]) -> 
 )
 def test_names_that_look_like_numbers_are_taken_as_typed(name: str) -> None:
     assert train_config([f"name={name}"]).name == name
-    assert read_options("translate", Translate, [f"model={name}", f"trust=[a,{name}]"]).model == name
-    assert read_options("translate", Translate, ["model=x", f"trust=[a, {name}]"]).trust == ["a", name]
+    assert read_options("translate", TranslateOptions, [f"model={name}", f"trust=[a,{name}]"]).model == name
+    assert read_options("translate", TranslateOptions, ["model=x", f"trust=[a, {name}]"]).trust == ["a", name]

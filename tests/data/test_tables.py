@@ -26,7 +26,7 @@ from nmt.commands.prepare import prepare
 from nmt.data.from_python import rows_as_pairs
 from nmt.data.pair import MissingPair, Pair
 from nmt.data.sources import DataSettings, load_pairs, pairs_from_python
-from nmt.data.tables import Table
+from nmt.data.tables import TableFile
 from nmt.errors import UserError
 from nmt.settings.build import build
 from nmt.text.corpus import Corpus
@@ -133,7 +133,7 @@ def test_random_ragged_rows_are_read_as_written_or_named(rows: list[list[str]], 
         file = Path(folder, "a.tsv")
         file.write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
         wrong = [number for number, row in enumerate(rows, start=1) if len(row) != len(rows[0]) or len(row) < 2]
-        read = Table(file, "train", columns)
+        read = TableFile(file, "train", columns)
         if wrong:
             with pytest.raises(UserError, match=rf"a\.tsv:{wrong[0]}: \d columns?[,;]"):
                 list(read)
@@ -156,7 +156,7 @@ def test_csv_as_the_csv_module_writes_it_is_read_back(
         with file.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream, delimiter=delimiter, quoting=quoting, lineterminator=end)  # type: ignore[arg-type]
             writer.writerows([("id", "de", "en"), *(("1", target, source) for source, target in rows)])
-        assert list(Table(file, "train", ["en", "de"])) == rows
+        assert list(TableFile(file, "train", ["en", "de"])) == rows
 
 
 @pytest.mark.parametrize(
@@ -172,13 +172,13 @@ def test_csv_as_the_csv_module_writes_it_is_read_back(
 )
 def test_usual_tables_are_read(tmp_path: Path, name: str, content: bytes, columns: list[str] | None) -> None:
     (tmp_path / name).write_bytes(content)
-    assert list(Table(tmp_path / name, "train", columns)) == [("a", "b"), ("c", "d")]
+    assert list(TableFile(tmp_path / name, "train", columns)) == [("a", "b"), ("c", "d")]
 
 
 def test_raw_quotes_in_tab_separated_text_stay(tmp_path: Path) -> None:
     rows = [('"Hello", he said.', '"Hallo", sagte er.'), ('"Hi."', '"Na."'), ('the ""best""', 'das "beste'), ("x", '"')]
     (tmp_path / "a.tsv").write_text("".join(f"{x}\t{y}\n" for x, y in rows * 9))
-    assert list(Table(tmp_path / "a.tsv", "train", None)) == rows * 9
+    assert list(TableFile(tmp_path / "a.tsv", "train", None)) == rows * 9
 
 
 def test_a_header_that_nobody_named_is_mentioned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,20 +237,20 @@ def test_parquet_columns_that_nobody_asked_for_are_not_read(tmp_path: Path) -> N
     far = pa.array([2**40, 2**41], pa.timestamp("s"))  # years that Python's datetime does not have
     for columns in (pairs, {"translation": [{"en": x, "de": y} for x, y in zip(*pairs.values(), strict=True)]}):
         pa.parquet.write_table(pa.table({**columns, "date": far, "other": other, "a.b": ["x", "y"]}), file)
-        assert list(Table(file, "train", ["en", "de"])) == [("a", "A"), ("b", "B")]
+        assert list(TableFile(file, "train", ["en", "de"])) == [("a", "A"), ("b", "B")]
     kinds = {"en": pa.array(pairs["en"]).dictionary_encode(), "de": pa.array(pairs["de"], pa.large_string())}
     pa.parquet.write_table(pa.table({**kinds, "translation": pairs["en"]}), file)
-    assert list(Table(file, "train", ["en", "de"])) == [("a", "A"), ("b", "B")]
-    assert list(Table(file, "train", ["de", "translation"])) == [("A", "a"), ("B", "b")]
+    assert list(TableFile(file, "train", ["en", "de"])) == [("a", "A"), ("b", "B")]
+    assert list(TableFile(file, "train", ["de", "translation"])) == [("A", "a"), ("B", "b")]
     with pytest.raises(UserError, match=r"a\.parquet: no column fr; choose from en, de, translation$"):
-        list(Table(file, "train", ["en", "fr"]))
+        list(TableFile(file, "train", ["en", "fr"]))
     for wrong, shown in ((pa.array([b"x", b"y"]), "b'x'"), (pa.array([[1], [2]]), r"\[1\]")):
         pa.parquet.write_table(pa.table({"en": wrong, "de": pairs["de"]}), file)
         with pytest.raises(UserError, match=rf"pair 1 of part train: column en is {shown}; must be text"):
-            list(Table(file, "train", ["en", "de"]))
+            list(TableFile(file, "train", ["en", "de"]))
     pa.parquet.write_table(pa.Table.from_arrays([pa.array(["x"])] * 3, ["en", "de", "en"]), file)
     with pytest.raises(UserError, match=r"a\.parquet: 2 columns are called en; rename the others"):
-        list(Table(file, "train", ["en", "de"]))
+        list(TableFile(file, "train", ["en", "de"]))
 
 
 @pytest.mark.parametrize(

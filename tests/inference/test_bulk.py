@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from nmt.errors import UserError
 from nmt.inference import bulk
-from nmt.inference.bulk import Bulk, Failure, Results, Sources, SourceTooLong, Stopped, batch_tokens
+from nmt.inference.bulk import Bulk, Cancelled, Failure, Results, Sources, SourceTooLong, batch_tokens
 from nmt.inference.translation import Translation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,7 +200,7 @@ def test_leaving_early_ends_all_threads() -> None:
         if sources[0] != [1]:
             assert stop.wait(timeout=20)
             ended.append(sources)
-            raise Stopped
+            raise Cancelled
         return [Translation("")] * len(sources)
 
     two = Bulk(encode=encode, decode=decode, workers=2, max_tokens=1, max_rows=9)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from builders import save_random, tiny_config
 
-from nmt.commands.translate import Translate
+from nmt.commands.translate import TranslateOptions
 from nmt.config.plain import read_options
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
@@ -47,7 +47,7 @@ LINES = ["a dog", "two small cats sleep here today", "red", "", "a small dog. tw
 def read(options: str, method: str) -> SearchOptions:
     """Return the search options of a command line. Raises UserError if it is refused."""
     words = [f"search.{word}" for word in options.split()]
-    return read_options("translate", Translate, ["model=x", *METHODS[method], *words]).search
+    return read_options("translate", TranslateOptions, ["model=x", *METHODS[method], *words]).search
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from nmt.inference import sentences
 from nmt.inference.engines import LoadSettings
 from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import save_folder
-from nmt.inference.sentences import Sentences, splitter
+from nmt.inference.sentences import SplitText, splitter
 from nmt.inference.shards import Shard, TranslateShard
 from nmt.inference.translation import Translation, alignment_lines
 from nmt.search.options import SearchOptions
@@ -128,7 +128,7 @@ def test_line_is_made_of_its_sentences(search: str, kind: str) -> None:
         assert [best.text for best in without.n_best] == texts and without.alignment is None
 
 
-def check_links(line: str, split: Sentences, gaps: list[str], best: Translation, parts: list[Translation]) -> None:
+def check_links(line: str, split: SplitText, gaps: list[str], best: Translation, parts: list[Translation]) -> None:
     """Check that the links of a line are those of its sentences, shifted by the words before them."""
     assert best.alignment is not None and best.alignment.shape == (len(best.tokens), len(best.source_tokens))
     expected = set()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.settings.build import build, plain
-from nmt.text.coverage import Coverage, are_exchanged, coverage, problems, unknown_letters
+from nmt.text.coverage import Coverage, are_exchanged, coverage, coverage_problems, unknown_letters
 from nmt.text.tokenizer import Tokenizer
 
 ENGLISH = [
@@ -59,7 +59,7 @@ def random_line(generator: random.Random, ends: str) -> str:
 def test_text_in_a_random_other_script_is_named(name: str, fallback: bool, seed: int, lines: int) -> None:
     generator, reader = random.Random(seed), tokenizer(byte_fallback=fallback)
     texts = [random_line(generator, SCRIPTS[name]) for _ in range(lines)]
-    [problem] = problems(coverage(reader, texts), reader, "choose another model")
+    [problem] = coverage_problems(coverage(reader, texts), reader, "choose another model")
     assert problem.endswith("; choose another model") and f" ({name})" in problem
     assert ("<unk>" in problem) is not fallback
     assert any(repr(word) in problem for word in texts[0].split())
@@ -99,12 +99,12 @@ def test_unknown_tokens_are_counted(fallback: bool, texts: list[str]) -> None:
 @pytest.mark.parametrize("fallback", [True, False])
 def test_emoji_rare_names_and_punctuation_are_no_problem(texts: list[str], fallback: bool) -> None:
     reader = tokenizer(byte_fallback=fallback)
-    assert problems(coverage(reader, texts), reader, "no") == []
+    assert coverage_problems(coverage(reader, texts), reader, "no") == []
 
 
 @pytest.mark.parametrize("text", ["Чехов", "你好", "안녕하세요 여러분"])
 def test_one_line_without_any_readable_letter_is_named(text: str) -> None:
-    assert problems(coverage(tokenizer(), [text]), tokenizer(), "choose another model")
+    assert coverage_problems(coverage(tokenizer(), [text]), tokenizer(), "choose another model")
 
 
 @pytest.mark.parametrize(
@@ -120,13 +120,13 @@ def test_another_unicode_form_is_named(form: str, convert, fix: str) -> None:  #
     lines = [" ".join(words)] * 40
     reader = Tokenizer.train([unicodedata.normalize(form, line) for line in lines], vocab_size=290)
     assert coverage(reader, [unicodedata.normalize(form, line) for line in lines]).unknown == 0
-    [problem] = problems(coverage(reader, [convert(line) for line in lines]), reader, "no")
+    [problem] = coverage_problems(coverage(reader, [convert(line) for line in lines]), reader, "no")
     assert fix in problem
 
 
 def test_capital_letters_are_named() -> None:
     reader = Tokenizer.train([line.lower() for line in ENGLISH], vocab_size=340)
-    [problem] = problems(coverage(reader, [line.upper() for line in ENGLISH]), reader, "no")
+    [problem] = coverage_problems(coverage(reader, [line.upper() for line in ENGLISH]), reader, "no")
     assert problem.endswith("lower-case the text")
 
 
@@ -135,11 +135,11 @@ def test_capital_letters_are_named() -> None:
 )
 def test_marks_of_other_tools_are_named_unless_the_tokenizer_knows_them(mark: str) -> None:
     lines = [f"{line} {mark}" for line in ENGLISH]
-    [problem] = problems(coverage(tokenizer(), lines), tokenizer(), "no")
+    [problem] = coverage_problems(coverage(tokenizer(), lines), tokenizer(), "no")
     assert problem.startswith("20 of 20 lines contain ")
     trained = Tokenizer.train(lines, vocab_size=345)
-    assert problems(coverage(trained, lines), trained, "no") == [] or "▁" in mark
-    assert problems(coverage(tokenizer(), [*ENGLISH * 5, lines[0]]), tokenizer(), "no") == []
+    assert coverage_problems(coverage(trained, lines), trained, "no") == [] or "▁" in mark
+    assert coverage_problems(coverage(tokenizer(), [*ENGLISH * 5, lines[0]]), tokenizer(), "no") == []
 
 
 @pytest.mark.parametrize("fallback", [True, False])
