@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import write_lines
-from commands.processes import finish
+from commands.processes import MAIN, finish
 from commands.texts import Call
 
 from nmt.api import Translator
@@ -94,3 +94,13 @@ def test_links_without_torch_are_refused_before_the_translation(
     ):
         with pytest.raises(UserError, match="torch is not installed; install torch with "):
             refused()
+
+
+def test_translating_writes_nothing_into_the_home_folder(exported: Path, tmp_path: Path) -> None:
+    """By default, onnxruntime stores events and an identifier of the machine there, and sends them."""
+    home = tmp_path / "home"
+    home.mkdir()
+    shell = 'exec env -i HOME="$HOME" PYTHONPATH="$PYTHONPATH" "$@"'  # it stores nothing where it finds CI=1
+    words = [f"model={exported}", "search.max_length=9"]
+    status, _, error = finish(MAIN.format("translate"), words, shell, b"a cat\n", env={"HOME": str(home)})
+    assert (status, [*home.rglob("*")]) == (0, []), error

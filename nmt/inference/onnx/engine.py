@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import numpy as np
+
+# Otherwise onnxruntime writes an identifier of the machine into the home folder, and sends events to Microsoft.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnxruntime
 
 from nmt.errors import UserError, reason
