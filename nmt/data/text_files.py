@@ -13,7 +13,7 @@ from typing import Any
 from nmt.data.links import LinkSettings, links_of_first, parse_links, require_links
 from nmt.data.pair import Pair
 from nmt.errors import UserError, counted
-from nmt.files.compression import COMPRESSED, foreign_format, is_damage, opener
+from nmt.files.compression import COMPRESSED, foreign_format, is_damage, opener, shell_name
 
 BYTE_ORDER_MARK = "\ufeff"
 STDIN = "<stdin>"
@@ -48,13 +48,13 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         if number == 1:
             _check_format(raw, name)
             if b"\r" in raw.removesuffix(b"\r") and not raw.endswith(b"\n"):  # the only line of its file
-                raise UserError(_cr_problem(name))
+                raise UserError(cr_problem(name))
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{name}:{number}: invalid UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1});"
-                f" convert the file to UTF-8, such as iconv -f LATIN1 -t UTF-8 {name} > NEW"
+                f" convert the file to UTF-8, such as iconv -f LATIN1 -t UTF-8 {shell_name(name)} > NEW"
             ) from None
         line = line.removesuffix("\n").removesuffix("\r")
         yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
@@ -68,15 +68,16 @@ def require_newlines(lines: Iterable[str], name: str | Path) -> Iterator[str]:
         return
     second = next(remaining, None) if "\r" in first else ""
     if second is None:
-        raise UserError(_cr_problem(name))
+        raise UserError(cr_problem(name))
     yield first
     if "\r" in first:
         yield second
     yield from remaining
 
 
-def _cr_problem(name: str | Path) -> str:
-    return f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < {name} > NEW"
+def cr_problem(name: str | Path) -> str:
+    """Return the error text for a file whose lines end in CR."""
+    return f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < {shell_name(str(name))} > NEW"
 
 
 def _open_bytes(path: str | Path) -> Any:

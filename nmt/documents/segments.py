@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nmt.errors import UserError, print_message
+from nmt.files.compression import shell_name
 from nmt.inference.markup import MARKUP, TAG, untranslated_end
 
 Format = Literal["text", "html"]
@@ -100,7 +101,7 @@ def name_utf8(page: str, name: str) -> str:
     named = CHARSET.sub(replace_name, page)
     for charset in dict.fromkeys(changed):
         if page.isascii() and not _is_ascii_in(page, charset):
-            fix = f"convert it: iconv -f {charset} -t UTF-8 {name} > NEW; and write charset=utf-8 there"
+            fix = f"convert it: iconv -f {charset} -t UTF-8 {shell_name(name)} > NEW; and write charset=utf-8 there"
             raise UserError(f"{name}: charset={charset}: the page must name UTF-8; {fix}")
         print_message(f"{name}: charset={charset}: the output is UTF-8, and names charset=UTF-8")
     return named

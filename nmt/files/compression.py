@@ -39,7 +39,7 @@ DOCUMENTS = {
     (".xlsx", ".ods", ".xls"): ("a spreadsheet", "save it as tab-separated text (.tsv) in UTF-8"),
     (".pptx", ".odp", ".epub"): ("a document", "save it as plain text in UTF-8"),
 }
-MARKED_UP = (".tmx", ".xliff", ".xlf", ".sdlxliff", ".sgm", ".sgml")  # the last ones: test sets of WMT
+MARKED_UP = ("tmx", "xliff", "xlf", "sgm", "sgml")  # also .sdlxliff and .mqxliff; the last ones: test sets of WMT
 # Endings, in lower case, of files that hold no plain text, so a file of this name would not open.
 UNWRITABLE = (".zst", ".lz4", ".z", ".7z", ".rar", ".zip", ".tar", ".tgz", ".pdf", ".rtf", *sum(DOCUMENTS, ()))
 # Endings of formats whose lines are not plain sentences.
@@ -72,6 +72,14 @@ def opener(path: str) -> Callable[..., Any]:
     return open
 
 
+def shell_name(name: str) -> str:
+    """Return the word for a shell command that reads the text of a file: its name without a compression's ending."""
+    import shlex
+
+    ending = next((ending for ending in COMPRESSED if name.endswith(ending)), "")
+    return "FILE" if name.startswith("<") else shlex.quote(name.removesuffix(ending))  # <stdin>
+
+
 def is_damage(error: Exception) -> bool:
     """Return whether the error says that compressed data is damaged, and not that a file cannot be read."""
     if isinstance(error, OSError):
@@ -86,16 +94,16 @@ def foreign_format(head: bytes, name: str) -> str | None:
         if head.startswith(magic) and (magic != BZIP2_MAGIC or head[4:10] == b"1AY&SY"):
             if magic == b"PK\x03\x04" or kind == "an old Office document":
                 kind, fix = next((text for ends, text in DOCUMENTS.items() if ending.endswith(ends)), (kind, fix))
-            return f"{kind}; {fix.format(name)}"
+            return f"{kind}; {fix.format(shell_name(name))}"
     if head[TAR_MAGIC : TAR_MAGIC + 5] == b"ustar":
         return f"a tar archive; extract it: tar xf {name}"
-    if head.lstrip(b"\xef\xbb\xbf").startswith(b"<") and ending.endswith(MARKED_UP):
-        kind = "SGML" if ending.endswith((".sgm", ".sgml")) else "XML"
+    if head.lstrip(b"\xef\xbb\xbf").startswith(b"<") and format_ending(name).endswith(MARKED_UP):
+        kind = "SGML" if ".sgm" in format_ending(name) else "XML"
         return f"{kind}; write its sentences to two text files, one sentence per line"
     first = head[::2]
     second = head[1::2]
     for zeros, letters, order in ((second, first, "LE"), (first, second, "BE")):
         letters = letters.rstrip(b"\x00\r\n")
         if zeros.count(0) * 2 > len(zeros) and 0 not in letters and len(letters) > 2:
-            return f"UTF-16 text; convert it: iconv -f UTF-16{order} -t UTF-8 {name} > NEW"
+            return f"UTF-16 text; convert it: iconv -f UTF-16{order} -t UTF-8 {shell_name(name)} > NEW"
     return None

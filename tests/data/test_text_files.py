@@ -127,17 +127,20 @@ def test_compressed_text_is_read_and_written_by_the_end_of_its_name(tmp_path: Pa
         ),
         ("x.txt", b"%PDF-1.7\n%\xe2\xe3\n", "x.txt: a PDF document; extract its text: pdftotext x.txt"),
         ("x.tmx", b'<?xml version="1.0"?>\n<tmx/>\n', "x.tmx: XML; write its sentences to two text files"),
+        ("x.mqxliff", b"<xliff/>\n", "x.mqxliff: XML; write its sentences to two text files"),
+        ("x.sgm.gz", gzip.compress(b"<refset>\n", mtime=0), "x.sgm.gz: SGML; write its sentences to two text files"),
         ("x.txt", TEXT.encode("utf-16"), "x.txt: UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 x.txt > NEW"),
         ("x.txt", TEXT.encode("utf-16-le"), "x.txt: UTF-16 text; convert it: iconv -f UTF-16LE -t UTF-8 x.txt > NEW"),
         (
             "x.txt.gz",
             gzip.compress(TEXT.encode("utf-16"), mtime=0),
-            "x.txt.gz: UTF-16 text; convert it: iconv -f UTF-16 ",
+            "x.txt.gz: UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 x.txt > NEW",
         ),
         ("x.txt", TEXT.encode("utf-32"), "x.txt: UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8 x.txt > NEW"),
         ("x.txt", b"", "x.txt: empty file"),
         ("x.txt", b"a\n\x1f\x8b\n", "x.txt:2: invalid UTF-8 (byte 0x8b at position 2)"),  # gzip only at the start
         ("x.txt", b"a dog\ra cat\r", r"x.txt: its lines end in CR; convert it: tr '\r' '\n' < x.txt > NEW"),
+        ("a b.txt", b"a\rb", r"a b.txt: its lines end in CR; convert it: tr '\r' '\n' < 'a b.txt' > NEW"),
         ("x.txt", TEXT.encode("latin1"), "x.txt:2: invalid UTF-8 (byte 0xf6 at position 7); convert the file to UTF-8"),
     ],
 )
