@@ -12,16 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from nmt.data.from_python import NESTED, column_problem, rows_as_pairs
-from nmt.data.text_files import read_lines, require_newlines
+from nmt.data.text_files import cr_problem, read_lines, require_newlines
 from nmt.errors import UserError, counted, print_message, reason
-from nmt.files.compression import COMPRESSED
+from nmt.files.compression import format_ending
 from nmt.settings.arguments import suggestion
 
-COMPRESSIONS = ("", *COMPRESSED)
-TAB_SEPARATED = tuple(f".tsv{ending}" for ending in COMPRESSIONS)
-CSV = tuple(f".csv{ending}" for ending in COMPRESSIONS)
-JSON_LINES = tuple(f".jsonl{ending}" for ending in COMPRESSIONS)
-PARQUET = ".parquet"
+TAB_SEPARATED, CSV, JSON_LINES, PARQUET = ".tsv", ".csv", ".jsonl", ".parquet"  # in any case of letters
 DELIMITERS = (",", ";", "\t", "|")  # of .csv files; spreadsheets of some languages write ;
 ROWS_PER_READ = 8192
 QUOTED_ROWS = 20  # a .tsv file whose first rows have quotes around every cell is one that a CSV program wrote
@@ -66,9 +62,9 @@ class Tables:
     def _problems(self, part: str, file: Path) -> Iterator[str]:
         if not os.path.isfile(file):
             yield f"data.{part}={file}: {'a folder, not a file' if os.path.isdir(file) else 'no such file'}"
-        elif not file.name.endswith((*TAB_SEPARATED, *CSV, *JSON_LINES, PARQUET)):
+        elif (ending := _ending(file)) not in (TAB_SEPARATED, CSV, JSON_LINES, PARQUET):
             yield f"data.{part}={file}: unknown format; use a file that ends in .tsv, .csv, .jsonl or .parquet"
-        elif self.columns is None and not file.name.endswith(TAB_SEPARATED):
+        elif self.columns is None and ending != TAB_SEPARATED:
             yield f"data.columns=null: {file} needs the names of its columns, such as data.columns=[en,de]"
 
 
@@ -90,11 +86,12 @@ class TableFile:
     columns: Sequence[str] | None
 
     def __iter__(self) -> Iterator[Any]:
-        if self.file.name.endswith(TAB_SEPARATED):
+        ending = _ending(self.file)
+        if ending == TAB_SEPARATED:
             return self._separated(self._tab_separated_rows())
-        if self.file.name.endswith(CSV):
+        if ending == CSV:
             return self._separated(self._csv_rows())
-        rows = self._parquet() if self.file.name.endswith(PARQUET) else self._json_lines()
+        rows = self._parquet() if ending == PARQUET else self._json_lines()
         return rows_as_pairs(rows, self.part, self.columns)
 
     def _separated(self, rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[str, str]]:
@@ -114,7 +111,7 @@ class TableFile:
         problem = f"{counted(len(cells), 'column')}, but {row} has {expected}"
         if not any(cells):
             return f"{problem}; remove the empty line"
-        if not self.file.name.endswith(TAB_SEPARATED):
+        if _ending(self.file) != TAB_SEPARATED:
             return f"{problem}; put quotes around a text that contains the delimiter"
         if any(cell.startswith('"') and (cell.count('"') % 2 or cell == '"') for cell in cells):
             return f"{problem}; if the text is quoted, give the file a header and a name that ends in .csv"
@@ -151,10 +148,15 @@ class TableFile:
         assert self.columns is not None
         lines = (f"{line}\n" for line in require_newlines(read_lines(self.file), self.file))
         header = next(lines)
+        if "\r" in header:  # the other line ends may be in quoted texts
+            raise UserError(cr_problem(self.file))
+        if header.startswith("sep="):
+            raise UserError(f"{self.file}:1: {header.strip()}: a line for Excel before the header; remove it")
         names = {delimiter: _csv_header(header, delimiter) for delimiter in DELIMITERS}
         fitting = [delimiter for delimiter in DELIMITERS if set(self.columns) <= set(names[delimiter])]
         delimiter = fitting[0] if fitting else max(DELIMITERS, key=lambda delimiter: len(names[delimiter]))
-        reader = csv.reader(chain([header], lines), delimiter=delimiter, strict=True)
+        spaced = f"{delimiter} " in header  # such as "a", "b": quotes behind a space would be part of the text
+        reader = csv.reader(chain([header], lines), delimiter=delimiter, strict=True, skipinitialspace=spaced)
         number = 1
         try:
             for cells in reader:
@@ -216,6 +218,12 @@ class TableFile:
         return stored
 
 
+def _ending(file: Path) -> str:
+    """Return the ending that says the format of a table. Parquet, unlike text, is not read compressed."""
+    ending = format_ending(file.name)
+    return ending if ending != PARQUET else file.suffix.lower()
+
+
 class _RepeatedKey(Exception):
     pass
 
@@ -233,7 +241,7 @@ def _no_column(column: str, names: Sequence[str]) -> str:
 
 
 def _csv_header(line: str, delimiter: str) -> list[str]:
-    return [name.strip() for name in next(csv.reader([line], delimiter=delimiter))]
+    return [name.strip() for name in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
 
 
 def _is_quoted(cell: str) -> bool:

@@ -48,10 +48,10 @@ def write(folder: Path, name: str, *, header: bool = False, nested: bool = False
     rows: list[dict[str, Any]] = [{"id": 1, "en": source, "de": target} for source, target in PAIRS]
     if nested:
         rows = [{"translation": {"en": source, "de": target}, "score": 0.5} for source, target in PAIRS]
-    if name.endswith(".parquet"):
+    if name.lower().endswith(".parquet"):
         pa.parquet.write_table(pa.Table.from_pylist(rows), folder / name)
         return str(folder / name)
-    if name.endswith((".tsv", ".tsv.gz")):
+    if name.lower().endswith((".tsv", ".tsv.gz")):
         lines = ["id\ten\tde"] if header else []
         lines += [f"1\t{x}\t{y}" if header else f"{x}\t{y}" for x, y in PAIRS]
     else:
@@ -67,6 +67,7 @@ def write(folder: Path, name: str, *, header: bool = False, nested: bool = False
         *(("a.tsv", False, False), ("a.tsv.gz", False, False), ("a.tsv", True, False)),
         *(("a.jsonl", True, False), ("a.jsonl.gz", True, False), ("a.jsonl", True, True)),
         *(("a.parquet", True, False), ("a.parquet", True, True)),
+        *(("a.TSV.gz", False, False), ("a.Jsonl", True, True), ("a.PARQUET", True, False)),
         *(("a.tsv.jsonl", True, False), ("a.tsv.parquet", True, False), ("a.parquet.jsonl", True, False)),
     ],
 )
@@ -99,6 +100,8 @@ def test_written_pairs_are_read_in_order_and_again(tmp_path: Path, name: str, he
         ("a.tsv", b'"a"\t"b"\n' * 20, None, "a.tsv:20: quoted as in CSV"),
         ("a.csv", b"en,de\na,b,c\n", ["en", "de"], "a.csv:2: 3 columns, but the header has 2; put quotes around"),
         ("a.csv", b'en,de\na,"b\nc\n', ["en", "de"], "a.csv:2: not CSV ("),
+        ("a.csv", b'en,de\r"a\nb",c\r', ["en", "de"], "a.csv: its lines end in CR; convert it: tr "),
+        ("a.csv", b"sep=,\nen,de\na,b\n", ["en", "de"], "a.csv:1: sep=,: a line for Excel before the header; remove"),
         ("a.tsv", b"", None, "a.tsv: empty file"),
         (
             "a.jsonl",
@@ -166,7 +169,8 @@ def test_csv_as_the_csv_module_writes_it_is_read_back(
         ("a.tsv", b"id\tde\ten \n1\tb\ta\n2\td\tc", ["en", "de"]),
         ("a.tsv", b"a\tb\t\nc\td\t\n", None),
         ("a.csv", b'\xef\xbb\xbf"en";"de"\r\n"a";b\r\nc;"d"\r\n', ["en", "de"]),
-        ("a.csv.gz", gzip.compress(b"n,en,de\n1,a,b\n2,c,d\n", mtime=0), ["en", "de"]),
+        ("a.csv", b'"en", "de"\n"a", "b"\nc, d\n', ["en", "de"]),
+        ("a.CSV.gz", gzip.compress(b"n,en,de\n1,a,b\n2,c,d\n", mtime=0), ["en", "de"]),
         ("a.tsv.xz", lzma.compress(b"a\tb\nc\td\n"), None),
     ],
 )
