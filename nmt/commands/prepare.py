@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -100,7 +100,7 @@ def _prepare_into(folder: Path, options: PrepareOptions) -> list[str]:
         scanned = scan_pairs(pairs["train"])
         if scanned.count <= options.shard_pairs:
             prepared = prepare_text(pairs, data, tokenizer, temporary, scanned=scanned)
-            return [*_summary(prepared, folder)]
+            return [*_summary(prepared, folder, options.data)]
         if (shards := -(-scanned.count // options.shard_pairs)) > MAX_SHARDS:
             least = -(-scanned.count // MAX_SHARDS)
             raise UserError(
@@ -110,7 +110,7 @@ def _prepare_into(folder: Path, options: PrepareOptions) -> list[str]:
             unfinished.begin(_job(options, scanned))
             sharding = Sharding(options.shard_pairs, options.workers, unfinished)
             prepared = prepare_text(pairs, data, tokenizer, unfinished.folder, scanned=scanned, sharding=sharding)
-            summary = [*_summary(prepared, folder)]
+            summary = [*_summary(prepared, folder, options.data)]
             unfinished.move_to(temporary)
         return summary
 
@@ -129,7 +129,7 @@ def _job(options: PrepareOptions, scanned: Scan) -> dict[str, Any]:
     }
 
 
-def _summary(prepared: Prepared, folder: Path) -> Iterator[str]:
+def _summary(prepared: Prepared, folder: Path, data: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines that say how many pairs were kept, how large the vocabularies are, and what to run next.
 
     Warnings about text that a tokenizer cannot read are printed.
@@ -149,6 +149,7 @@ def _summary(prepared: Prepared, folder: Path) -> Iterator[str]:
     else:
         yield f"vocabulary: {len(prepared.source):,} source and {counted(len(prepared.target), 'target piece')}"
     if "valid" not in prepared.corpora:
-        yield "valid: not given, but nmt-train needs it; add data.valid.src=FILE data.valid.tgt=FILE"
+        sides = [".src", ".tgt"] if isinstance(data.get("valid"), Mapping) else [""]
+        yield f"valid: not given, but nmt-train needs it; add {' '.join(f'data.valid{side}=FILE' for side in sides)}"
         return
     yield f"train with: nmt-train {shlex.join(['data=prepared', f'data.folder={folder}'])}"

@@ -68,7 +68,10 @@ def test_two_lower_cased_vocabularies_without_a_validation_set(files: Path, call
     words = ["tokenizer=unigram", "tokenizer.vocab_size=279", "tokenizer.joint=false", "data.lowercase=true"]
     lines, _ = call(prepare, *TRAIN, *words)
     assert "vocabulary: 279 source and 279 target pieces" in lines
-    assert lines[-1].startswith("valid: not given")
+    assert lines[-1] == "valid: not given, but nmt-train needs it; add data.valid.src=FILE data.valid.tgt=FILE"
+    write_lines("pairs.tsv", ["a cat\teine Katze"])
+    table = call(prepare, "data=table", "data.train=pairs.tsv", "tokenizer.vocab_size=279", "output=table").lines
+    assert table[-1] == "valid: not given, but nmt-train needs it; add data.valid=FILE"
     assert open_prepared(Path("mine")).corpora["train"].targets()[0] == TARGET[0].lower()
 
 
