@@ -98,9 +98,12 @@ class _Groups:
 
 def _is_over(live: Floats, largest_penalty: Floats, worst_score: Floats, groups: int) -> Booleans:
     """Return (b,) whether no live hypothesis of a sentence can still enter one of its n-best lists (b·G,)."""
-    # Without groups, live hypotheses are sorted, best first.
-    best_live = live[:, 0] if groups == 1 else live.reshape(len(worst_score), live.shape[1] // groups).max(axis=1)
-    over: Booleans = np.logical_and.reduce((best_live / largest_penalty <= worst_score).reshape(-1, groups), axis=1)
+    over: Booleans
+    if groups == 1:  # live hypotheses are sorted, best first
+        over = live[:, 0] / largest_penalty <= worst_score
+        return over
+    best_live = live.reshape(len(worst_score), live.shape[1] // groups).max(axis=1)
+    over = np.logical_and.reduce((best_live / largest_penalty <= worst_score).reshape(-1, groups), axis=1)
     return over
 
 
@@ -122,8 +125,9 @@ def _n_best_lists(rows: Integers, groups: int) -> tuple[Integers, Integers]:
 
 def _extend(live: Floats, log_probs: Floats) -> Floats:
     """Return the log-probabilities (b,N,k) of all candidates; NaN and infinite ones become -inf."""
-    gains = np.where(np.isfinite(log_probs), log_probs.astype(np.float64), -np.inf)
-    return live[:, :, None] + gains
+    if not log_probs.max() < np.inf:  # false if one is NaN, too
+        log_probs = np.where(np.isfinite(log_probs), log_probs, -np.inf)
+    return live[:, :, None] + log_probs
 
 
 def _split_groups(log_probs: Floats, ids: Integers, options: SearchOptions) -> tuple[Candidates | None, Candidates]:
@@ -171,8 +175,7 @@ def _split_candidates(
     flat = log_probs.reshape(sentences, -1)
     # At most N of the first 2 N candidates end, one per hypothesis, so at least N are left to fill the beam.
     order = (-(flat if ranks is None else ranks.reshape(sentences, -1))).argsort(axis=1, kind="stable")[:, : 2 * width]
-    log_prob = _take(flat, order)
-    tokens = _take(ids.reshape(sentences, -1), order)
+    log_prob, tokens = _take(order, flat, ids.reshape(sentences, -1))
     parents = order // k
     ends = tokens == EOS
     if not ends.any():
@@ -180,13 +183,13 @@ def _split_candidates(
 
     ended = Candidates(np.where(ends, log_prob, -np.inf)[:, :width], parents[:, :width], tokens[:, :width])
     others = ends.argsort(axis=1, kind="stable")[:, :width]
-    columns = (np.where(ends, -np.inf, log_prob), parents, tokens)
-    return ended, Candidates(*(_take(column, others) for column in columns))
+    return ended, Candidates(*_take(others, np.where(ends, -np.inf, log_prob), parents, tokens))
 
 
-def _take(values: Any, columns: Integers) -> Any:
-    """Return the values (b,M) in these columns (b,M) of each row; a tenth of the time of ``np.take_along_axis``."""
-    return values[np.arange(len(values))[:, None], columns]
+def _take(columns: Integers, *arrays: Any) -> tuple[Any, ...]:
+    """Return the values of each array (b,M) in these columns (b,·) of its rows, faster than ``np.take_along_axis``."""
+    indices = columns + np.arange(0, arrays[0].size, arrays[0].shape[1])[:, None]
+    return tuple(array.take(indices) for array in arrays)
 
 
 class _NBest:
@@ -202,20 +205,20 @@ class _NBest:
 
     def merge(self, rows: Integers, candidates: Candidates, score: Floats, length: int, *, finished: bool) -> None:
         """Merge these hypotheses into the n-best lists of ``rows``; an older ending wins a tie."""
-        nonempty = np.flatnonzero((score > -np.inf).any(axis=1))
-        if not nonempty.size:
+        improved = np.flatnonzero((score > self._score[rows, -1:]).any(axis=1))
+        if not improved.size:
             return
-        rows, score = rows[nonempty], score[nonempty]
+        rows, score = rows[improved], score[improved]
         scores = np.concatenate([self._score[rows], score], axis=1)
         order = (-scores).argsort(axis=1, kind="stable")[:, : self._score.shape[1]]
         for column, new in (
             (self._score, score),
-            (self._log_prob, candidates.log_prob[nonempty]),
+            (self._log_prob, candidates.log_prob[improved]),
             (self._length, np.full(score.shape, length)),
-            (self._slot, candidates.parents[nonempty]),
+            (self._slot, candidates.parents[improved]),
             (self._finished, np.full(score.shape, finished)),
         ):
-            column[rows] = _take(np.concatenate([column[rows], new], axis=1), order)
+            (column[rows],) = _take(order, np.concatenate([column[rows], new], axis=1))
 
     def worst_score(self, rows: Integers) -> Floats:
         """Return the score (b,) that a new ending must exceed; -inf while an entry is unused."""

@@ -87,17 +87,16 @@ class History:
         steps = self._steps[:times]
         indices = np.zeros((len(length), times), dtype=np.int64)
         reads = self._empty_reads(len(length), times)
-        end = sum(step.tokens.size for step in steps)
+        shortest = int(length.min(initial=times))
         rows, row = None, sentence
         for time in reversed(range(times)):
             step = steps[time]
             if step.rows is not rows:  # sentences only leave the batch, so rows stay sorted
                 rows = step.rows
                 row = np.minimum(np.searchsorted(rows, sentence), len(rows) - 1)
-            index = row * step.tokens.shape[1] + slot
-            end -= step.tokens.size
-            indices[:, time] = end + index
-            slot = np.where(length > time, step.parents.ravel().take(index, mode="clip"), slot)
+            indices[:, time] = index = row * step.tokens.shape[1] + slot
+            parents = step.parents.take(index, mode="clip")
+            slot = parents if time < shortest else np.where(length > time, parents, slot)
             if reads is not None and step.weights is not None:
                 # ``slot`` is now the hypothesis that made the prediction. It is also right for </s>, which has no slot.
                 active = length + finished > time
@@ -105,6 +104,7 @@ class History:
         totals = np.zeros((len(length), times + 2))
         tokens = np.zeros_like(indices)
         if times:
+            indices += np.cumsum([0, *(step.tokens.size for step in steps[:-1])])
             tokens = np.concatenate([step.tokens.ravel() for step in steps]).take(indices, mode="clip")
             gathered = np.concatenate([step.log_probs.ravel() for step in steps]).take(indices, mode="clip")
             totals[:, 1:-1] = np.where(np.arange(times) < length[:, None], gathered, 0.0)

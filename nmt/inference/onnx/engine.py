@@ -75,21 +75,23 @@ class OnnxEngine:
             readable = self._integers or shortlist.scale is None
             if not readable or features != [shortlist.weight.shape[1]]:
                 raise self._misfit(OUTPUT_WEIGHT)
-        self._step_inputs = set(shapes)
-        self._state = [field.name.removesuffix(NEXT) for field in step.get_outputs() if field.name.endswith(NEXT)]
+        self._outputs = [field.name for field in step.get_outputs()]
+        self._state = [name.removesuffix(NEXT) for name in self._outputs if name.endswith(NEXT)]
         self._align_inputs = {field.name for field in align.get_inputs()}
-        computed = {"tokens", "parents", "k", "weights"} | (set() if shortlist is None else OUTPUT_LAYER)
-        self._encoded = ({*self._step_inputs, *self._align_inputs} - computed) | {*self._state}
+        computed = {"tokens", "parents", "k", *self._state} | (set() if shortlist is None else OUTPUT_LAYER)
+        self._memory = shapes.keys() - computed
+        if unknown := ({*self._state} - shapes.keys()) | (self._align_inputs - self._memory - {"weights"}):
+            raise self._misfit(min(unknown))
 
     def encode(self, sources: list[list[int]]) -> OnnxSource:
         """Encode ``sources``, lists of piece ids that end in EOS."""
         ids = np.full((len(sources), max(map(len, sources))), PAD, dtype=np.int64)
         for row, source in enumerate(sources):
             ids[row, : len(source)] = source
-        memory = self._encode(ids)
-        if missing := self._encoded - memory.keys():
+        encoded = self._encode(ids)
+        if missing := {*self._memory, *self._state} - encoded.keys():
             raise self._misfit(min(missing))
-        state = {name: memory.pop(name) for name in self._state}
+        memory, state = ({name: encoded[name] for name in names} for names in (self._memory, self._state))
         if self._shortlist is None:
             return OnnxSource(memory, state, {}, None)
         candidates = self._shortlist.candidates(sources)
@@ -115,7 +117,7 @@ class OnnxEngine:
         extra = len(banned or ())
         count = np.array([min(k + extra, self._vocabulary if live.ids is None else len(live.ids))])
         inputs = {**live.memory, **live.state, **live.output, "tokens": tokens, "parents": parents, "k": count}
-        log_probs, ids, weights, *state = self._step.run(None, {name: inputs[name] for name in self._step_inputs})
+        log_probs, ids, weights, *state = self._step.run(self._outputs, inputs)
         if live.ids is not None:
             ids = live.ids[ids]
         if banned:
