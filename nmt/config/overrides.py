@@ -160,7 +160,7 @@ def unknown_key(key: str, config: Mapping[str, Any], folders: Sequence[Path]) ->
 
 
 def _advice(key: str, known: Sequence[str], folders: Sequence[Path]) -> str:
-    """Return advice for the unknown ``key``, or an empty text. ``known`` are the keys of the configuration."""
+    """Return advice for the unknown ``key``. ``known`` are the keys of the configuration."""
     if key in PROCESSES and "training" in known:
         return f"; use {LAUNCHER}"
     name = NAMES.get(key)
@@ -173,7 +173,8 @@ def _advice(key: str, known: Sequence[str], folders: Sequence[Path]) -> str:
         if choices:
             *others, last = (f"{owner}={choice}" for choice in choices)
             return f"; {', '.join(others)} and {last} have it" if others else f"; {last} has it"
-    return suggestion(key, [name for name in known if not key.startswith(f"{name}.")])
+    near = suggestion(key, [name for name in known if not key.startswith(f"{name}.")])
+    return near or "; --help lists the settings"
 
 
 def _setting_of(word: str, folders: Sequence[Path]) -> str:

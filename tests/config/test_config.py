@@ -120,6 +120,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
             for word in ("tokenizer=unigram", "tokenizer.vocab_size=999", "++tokenizer.joint=true")
         ),
         (["lr=1"], "lr: no such key; use optimizer.lr"),
+        (["foo=1"], "foo: no such key; --help lists the settings"),
         (["batch_size=3"], "batch_size: no such key; use batches.max_tokens (pieces) or batches.max_sentences"),
         (
             ["attention=bahdanau", "attention.slots=8"],
