@@ -204,7 +204,13 @@ QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛ʼ´`′", "'"), **dict.fro
 WIDE = re.compile("[\u3000\uff00-\uffef]+")
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\r]")
 APOSTROPHE = re.compile(r"\s*'\s*")
-COLUMNS = re.compile(r"\A(?:[A-Z]-\d+\t)?(?:-?[\d.]+(?:e-?\d+)?\t)+|\A\d+ \|\|\| (.*?) \|\|\| .*")
+ONE_SIDED = {
+    "a space before a full stop or comma, which TER counts; detokenize both": SPACED.search,
+    "a tab or |||; keep the column of the sentences, as with cut -f2": re.compile(r"\t| \|\|\| ").search,
+    "quotation marks or brackets around them, as in CSV, JSON and XML; keep the sentences only": re.compile(
+        r'\s*(?:".*"|[\[{].*[\]}]|<(?!unk>).*>),?\s*'
+    ).fullmatch,
+}
 IGNORE_CASE = "ignore it with lowercase=true, or restore it"
 
 
@@ -245,11 +251,6 @@ DIFFERENCES = (
         "width of characters (full or half)", _same_width, "convert both, as with uconv -x fullwidth-halfwidth"
     ),
     TextDifference("invisible characters", lambda line: INVISIBLE.sub("", line), "remove them from both"),
-    TextDifference(
-        "columns (such as a score before a tab, or |||)",
-        lambda line: COLUMNS.sub(r"\1", line),
-        "keep the translations only, as with cut -f2-",
-    ),
     TextDifference("subword pieces (@@ or ▁)", _joined_pieces, "join the pieces to words"),
     TextDifference("word tokenization (such as don 't or @-@)", _joined_words, "detokenize both"),
     TextDifference("case", str.lower, IGNORE_CASE, 0.5),
@@ -298,10 +299,10 @@ def _lines(
     empty = sum(not line.strip() for line in hypotheses)
     empty -= sum(not line.strip() and not other.strip() for line, other in zip(hypotheses, expected, strict=True))
     unknown = sum("<unk>" in line or "⁇" in line for line in references)
-    spaced = [sum(map(bool, map(SPACED.search, lines))) for lines in (hypotheses, references)]
-    if abs(spaced[0] - spaced[1]) > 0.5 * count:
-        sides = f"{counted(spaced[0], 'translation')} and {counted(spaced[1], 'reference')}"
-        yield f"{sides} have a space before a full stop or comma, which TER counts; detokenize both"
+    for what, search in ONE_SIDED.items():
+        lines = [sum(map(bool, map(search, side))) for side in (hypotheses, references)]
+        if abs(lines[0] - lines[1]) > 0.5 * count:
+            yield f"{counted(lines[0], 'translation')} and {counted(lines[1], 'reference')} have {what}"
     if blank:
         yield f"{blank:,} of {counted(count, 'reference')} {_are(blank)} blank; remove these lines from all files"
     if empty > 0.1 * count:
