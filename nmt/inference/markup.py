@@ -223,7 +223,7 @@ class _Placement:
         """Return the position before the target unit ``index``, and spaces before and after a single tag."""
         left = self.source[:position][-1:]
         right = self.source[position:][:1]
-        spaced = " " if left.isspace() and (right.isspace() or not right) else ""
+        spaced = " " if (left + right).isspace() else ""
         if index > 0 and (index == len(self.units.target) or not left.isspace()):
             return self.units.target[index - 1][1], spaced, ""
         return (self.units.target[index][0] if self.units.target else 0), "", spaced and right

@@ -131,6 +131,8 @@ def without_code(tree: Tree) -> dict[tuple[str, ...], int]:
         # Single tags keep their space, and break no word.
         ('a <img src="x"> dog', "ein Hund", "0-0 1-1", 'ein <img src="x"> Hund'),
         ("dog <img>", "Hund", "0-0", "Hund <img>"),
+        ("<img> a dog", "ein Hund", "0-0 1-1", "<img> ein Hund"),
+        ("<img>a dog", "ein Hund", "0-0 1-1", "<img>ein Hund"),
         ("3 &lt; 4 &amp; <i>x</i>", "3 < 4 & y", "0-0 1-1 2-2 3-3 4-4", "3 &lt; 4 &amp; <i>y</i>"),
         ("run <code>a &lt; b</code> now", "jetzt 1 laufen", "0-2 1-1 2-0", "jetzt <code>a &lt; b</code> laufen"),
         (
