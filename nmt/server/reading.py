@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email import policy
 from email.parser import BytesParser
@@ -46,14 +47,24 @@ async def read_fields(request: Request) -> dict[str, Any]:
     try:
         if kind == FORM or not body:
             form = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=100, errors="strict")
-            return {**request.query_params, **dict(form)}
+            return _unique(request.query_params.multi_items()) | _unique(form)
         if kind == "multipart/form-data":
-            return {**request.query_params, **_multipart(request.headers["content-type"], body)}
-        fields = json.loads(body)
+            form = [*_multipart(request.headers["content-type"], body)]
+            return _unique(request.query_params.multi_items()) | _unique(form)
+        fields = json.loads(body, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise Refused(400, f"the body cannot be read: {reason(error)}; send JSON in UTF-8, or a form") from None
     if not isinstance(fields, dict):
         raise Refused(400, 'the body is not a JSON object; send {"q": …, "source": …, "target": …}')
+    return fields
+
+
+def _unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields. Raises Refused for one that is given twice, because one of its values would be lost."""
+    fields = dict(items)
+    if len(fields) < len(items):
+        [(name, _)] = Counter(name for name, _ in items).most_common(1)
+        raise Refused(400, f"{name}: given more than once; send it once (several texts are a list in JSON)")
     return fields
 
 
@@ -70,16 +81,14 @@ async def _read_body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _multipart(content_type: str, body: bytes) -> dict[str, Any]:
-    """Return the text fields of a form in the format of RFC 7578."""
+def _multipart(content_type: str, body: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the text fields of a form in the format of RFC 7578."""
     message = BytesParser(policy=policy.HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body)
-    fields = {}
     for part in message.iter_parts():
         name = part.get_param("name", header="content-disposition")
         content = part.get_payload(decode=True)
         if isinstance(name, str) and isinstance(content, bytes):
-            fields[name] = content.decode()
-    return fields
+            yield name, content.decode()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -206,6 +206,22 @@ def test_damaged_body_is_refused(client: Client, data: bytes, words: str) -> Non
     assert status == 400 and words in answer["error"]
 
 
+PART = '--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n%s\r\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("application/json", '{"q": "a", "source": "en", "q": "b"}'),
+        ("application/x-www-form-urlencoded", "q=a&q=b"),
+        ("multipart/form-data; boundary=x", f"{PART % 'a'}{PART % 'b'}--x--"),
+    ],
+)
+def test_a_field_that_is_given_twice_is_refused(client: Client, kind: str, data: str) -> None:
+    status, answer = client.send("/translate", data.encode(), kind)
+    assert status == 400 and answer["error"].startswith("q: given more than once; send it once")
+
+
 @pytest.mark.parametrize("path", ["/translate", "/detect", "/v1/translate", "/v1/score", "/v1/align", "/v1/memories"])
 @pytest.mark.parametrize(
     ("kind", "data"), [("application/json", b'{"q": "\xc3"}'), ("application/x-www-form-urlencoded", b"q=%c3%28")]
