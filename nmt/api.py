@@ -15,7 +15,7 @@ from nmt.errors import Interrupted, UserError
 from nmt.inference.run_files import METRICS_FILE
 from nmt.inference.translator import Evaluation as Evaluation
 from nmt.inference.translator import Translator as Translator
-from nmt.settings.arguments import iterable, text, text_list
+from nmt.settings.arguments import brief, iterable, text, text_list
 
 Rows = Iterable[tuple[str, str] | Mapping[str, Any]]
 
@@ -89,5 +89,5 @@ def _data_settings(settings: Sequence[str], pairs: Mapping[str, Rows], columns: 
         return ["data=python"]
     columns = text_list(columns, "columns", what="the names of source and target, such as ('en', 'de')")
     if len(columns) != 2 or columns[0] == columns[1]:
-        raise UserError(f"columns={columns!r:.80}: must be the names of source and target, such as ('en', 'de')")
+        raise UserError(f"columns={brief(columns)}: must be the names of source and target, such as ('en', 'de')")
     return ["data=python", f"data.columns={json.dumps(columns, ensure_ascii=False)}"]

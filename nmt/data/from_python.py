@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from nmt.errors import UserError
-from nmt.settings.arguments import is_missing, suggestion
+from nmt.settings.arguments import brief, is_missing, suggestion
 
 NESTED = "translation"  # Hugging Face's name of the column that holds {language: text}
 SOME_ROWS = 1000  # rows without text may leave out the key; a column that none of the first rows has is another one
@@ -27,7 +27,7 @@ def rows_as_pairs(rows: Any, part: str, columns: Sequence[str] | None) -> Iterat
     rows without them, and for anything that does not consist of rows.
     """
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
-        raise UserError(f"{part}={rows!r:.80}: must be sentence pairs: (source, target) tuples, or rows with columns=")
+        raise UserError(f"{part}={brief(rows)}: must be sentence pairs: (source, target) tuples, or rows with columns=")
     without_text = list(columns or ())
     first: Mapping[str, Any] = {}
     for number, row in enumerate(rows, start=1):
@@ -65,5 +65,5 @@ def _from_columns(texts: Mapping[str, Any], name: str, columns: Sequence[str] | 
         return source, target
     for column, value in zip(columns, (source, target), strict=True):
         if not isinstance(value, str) and not is_missing(value):
-            raise UserError(f"{name}: column {column} is {value!r:.80}; must be text")
+            raise UserError(f"{name}: column {column} is {brief(value)}; must be text")
     return source, target

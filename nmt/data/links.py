@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from nmt.data.words import count_words, split_words
 from nmt.errors import UserError, counted
+from nmt.settings.arguments import brief
 
 Link = tuple[int, int]
 # At most 7 digits: a larger number is a mistake, and the number of a sentence decides how much is allocated.
@@ -108,7 +109,7 @@ def links_from_python(links: Any, sentences: Sequence[tuple[str, str]]) -> list[
     """
     what = "give one set of (source word, target word) per pair, such as [{(0, 0), (1, 2)}]"
     if isinstance(links, str | bytes) or not isinstance(links, Iterable):
-        raise TypeError(f"links={links!r:.80}: {type(links).__name__}; {what}")
+        raise TypeError(f"links={brief(links)}: {type(links).__name__}; {what}")
     items = list(links)
     if len(items) != len(sentences):
         raise UserError(f"links: {counted(len(items), 'item')} for {counted(len(sentences), 'sentence')}; {what}")
@@ -118,7 +119,7 @@ def links_from_python(links: Any, sentences: Sequence[tuple[str, str]]) -> list[
         try:
             gold = parse_links([item], name, count=1)[0] if isinstance(item, str) else _as_links(item)
         except (TypeError, ValueError):
-            raise TypeError(f"{name}={item!r:.80}: {type(item).__name__}; {what}") from None
+            raise TypeError(f"{name}={brief(item)}: {type(item).__name__}; {what}") from None
         sizes = [count_words(side) for side in sentence]
         for i, j in sorted(gold.sure | gold.possible):
             if not (0 <= i < sizes[0] and 0 <= j < sizes[1]):

@@ -21,7 +21,7 @@ from nmt.data.languages import language_problems
 from nmt.data.pair import MissingPair, Pair
 from nmt.data.words import count_words
 from nmt.errors import UserError
-from nmt.settings.arguments import is_missing
+from nmt.settings.arguments import brief, is_missing
 from nmt.settings.plugins import Block, PluginPoint, PluginSettings, construct, locate
 
 PARTS = ("train", "valid", "test")
@@ -151,7 +151,7 @@ def _checked(pairs: Iterable[Any], part: str, data: Filters) -> Iterator[Pair]:
 
 
 def _place(number: int, part: str, item: object) -> str:
-    return f"data: pair {number} of part {part} is {item!r:.80}"
+    return f"data: pair {number} of part {part} is {brief(item)}"
 
 
 def _has_valid_links(source: str, target: str, links: Any = None, possible: Any = (), *others: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import reprlib
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from nmt.inference.engines import EngineName, LoadSettings
 from nmt.inference.load import load
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.settings.arguments import is_missing, iterable, text
+from nmt.settings.arguments import brief, is_missing, iterable, text
 
 
 class Translate:
@@ -51,9 +50,7 @@ class Translate:
         for name, given in (("column", column), ("output", output), ("scores", scores or "")):
             text(given, name)
         if not isinstance(search, SearchOptions | None):
-            raise TypeError(
-                f"search={reprlib.repr(search)}: {type(search).__name__}; give SearchOptions(beam_size=5, …)"
-            )
+            raise TypeError(f"search={brief(search)}: {type(search).__name__}; give SearchOptions(beam_size=5, …)")
         # Another process may have another working directory.
         self.model = Path(model).absolute()
         self.column, self.output, self.scores = column, output, scores
@@ -118,7 +115,7 @@ def _columns(batch: Any) -> dict[str, Any]:
         names = getattr(batch, "columns", None)  # pandas, polars
     if names is None or not hasattr(batch, "__getitem__"):
         fix = "give a dictionary of columns or a table, such as {'text': […]}"
-        raise TypeError(f"batch={reprlib.repr(batch)}: {type(batch).__name__}, which has no named columns; {fix}")
+        raise TypeError(f"batch={brief(batch)}: {type(batch).__name__}, which has no named columns; {fix}")
     columns = {name: batch[name] for name in names}
     # `map` of Hugging Face datasets refuses columns of pyarrow.
     return {name: column.to_pylist() if hasattr(column, "to_pylist") else column for name, column in columns.items()}
@@ -130,7 +127,7 @@ def _line(row: int, value: Any) -> str | None:
     if is_missing(value):
         return None
     if not isinstance(value, str):
-        raise TypeError(f"row {row}: {reprlib.repr(value)}: {type(value).__name__}, neither a string nor None")
+        raise TypeError(f"row {row}: {brief(value)}: {type(value).__name__}, neither a string nor None")
     return text(value, f"row {row}")
 
 

@@ -11,7 +11,6 @@ metadata). Earlier versions wrote no ``line``, ``previous`` and ``words``.
 from __future__ import annotations
 
 import json
-import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -43,7 +42,7 @@ from nmt.search.history import Hypothesis
 from nmt.search.options import REWRITES, SearchOptions
 from nmt.search.sampling import sentence_seed
 from nmt.search.search import max_rows, search_encoded
-from nmt.settings.arguments import iterable, text
+from nmt.settings.arguments import brief, iterable, text
 from nmt.system.machine import is_out_of_memory
 from nmt.text.specials import EOS
 
@@ -156,7 +155,7 @@ def translate_encoded(
     lines = list(iterable(lines, "lines", what="encoded lines"))
     for row, line in enumerate(lines):
         if not isinstance(line, EncodedLine):
-            raise TypeError(f"lines[{row}]={reprlib.repr(line)}: {type(line).__name__}; give what encode_line returns")
+            raise TypeError(f"lines[{row}]={brief(line)}: {type(line).__name__}; give what encode_line returns")
     filled = [row for row, line in enumerate(lines) if line.source is not None]
     sources = [source for line in lines if (source := line.source) is not None]
     options = translator.search_options(options, alignments=alignments)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -36,7 +35,7 @@ from nmt.search.history import Hypothesis
 from nmt.search.options import ALIGNING, REWRITES, SearchOptions
 from nmt.search.required import RequiredTexts
 from nmt.search.search import live_hypotheses, max_rows, search
-from nmt.settings.arguments import iterable, text, text_list
+from nmt.settings.arguments import brief, iterable, text, text_list
 from nmt.system.machine import guard_forks
 from nmt.text.glossary import combined_glossary
 from nmt.text.specials import EOS
@@ -171,7 +170,7 @@ class Translator(Reader):
         """
         groups = iterable(groups, "groups", what="lists of lines")
         if on_failure is not None and not callable(on_failure):
-            raise TypeError(f"on_failure={reprlib.repr(on_failure)}: not a function; give one of (row, reason)")
+            raise TypeError(f"on_failure={brief(on_failure)}: not a function; give one of (row, reason)")
         if markup and not self.attention.reads_source:
             raise UserError("markup: tags need alignments, but this model has no attention; translate plain text")
         if markup and prefixes is not None:
@@ -295,7 +294,7 @@ class Translator(Reader):
             try:
                 prefixes.append(self._prefix_reader.read(self.change_text(line)))
             except ValueError as error:
-                raise UserError(f"prefixes[{row}]={reprlib.repr(line)}: {error}; change it") from None
+                raise UserError(f"prefixes[{row}]={brief(line)}: {error}; change it") from None
         return prefixes
 
     @cached_property
@@ -375,9 +374,7 @@ class Translator(Reader):
         Raises UserError if this model does not support an option. A warning names a ``replace_unknown`` without effect.
         """
         if not isinstance(options, SearchOptions | None):
-            raise TypeError(
-                f"options={reprlib.repr(options)}: {type(options).__name__}; give SearchOptions(beam_size=5, …)"
-            )
+            raise TypeError(f"options={brief(options)}: {type(options).__name__}; give SearchOptions(beam_size=5, …)")
         options = options or SearchOptions()
         for setting in () if self.attention.reads_source else options.settings(ALIGNING):
             raise UserError(
@@ -583,5 +580,5 @@ def _sides(pairs: Pairs) -> tuple[list[str], list[str]]:
     listed = list(iterable(pairs, "pairs", what="(source, translation) pairs"))
     for row, pair in enumerate(listed):
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(side, str) for side in pair):
-            raise TypeError(f"pairs[{row}]={pair!r:.80}: must be (source, translation), both strings")
+            raise TypeError(f"pairs[{row}]={brief(pair)}: must be (source, translation), both strings")
     return [source for source, _ in listed], [target for _, target in listed]

@@ -196,7 +196,7 @@ def text_list(values: Any, name: str, *, what: str = "lines") -> list[str]:
 def text(value: Any, name: str) -> str:
     """Return ``value`` as a plain ``str``. Raises TypeError, which calls it ``name``, if it is not a string."""
     if not isinstance(value, str):
-        raise TypeError(f"{name}={_brief(value)}: {type(value).__name__}, not a string; give text")
+        raise TypeError(f"{name}={brief(value)}: {type(value).__name__}, not a string; give text")
     return value if type(value) is str else str.__str__(value)  # NumPy has its own class of strings
 
 
@@ -221,11 +221,12 @@ def iterable(values: Any, name: str, *, what: str) -> Iterable[Any]:
         except TypeError:
             problem = f"{type(values).__name__}; give a list of {what}"
     if problem is not None:
-        raise TypeError(f"{name}={_brief(values)}: {problem}")
+        raise TypeError(f"{name}={brief(values)}: {problem}")
     return values  # type: ignore[no-any-return]
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
+    """Return a value of a program as messages show it: on one line, and short even if the value is large."""
     return " ".join(reprlib.repr(value).split())[:80]
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from nmt.data.lexicon import read_entries
 from nmt.errors import UserError, print_message
+from nmt.settings.arguments import brief
 from nmt.text.writing import UNSPACED
 
 STEM = "*"  # at the end of a term: any letters may follow
@@ -135,9 +136,9 @@ def combined_glossary(path: str | None, terms: Mapping[str, str] | None) -> Glos
     for term, target in terms.items():
         sides = _term(term, target) if isinstance(term, str) and isinstance(target, str) else None
         if sides is None:
-            raise UserError(f"terms: {(term, target)!r:.80}: not a source term and its text; change it")
+            raise UserError(f"terms: {brief((term, target))}: not a source term and its text; change it")
         if targets.setdefault(*sides) != sides[1]:
-            raise UserError(f"terms: {(term, target)!r:.80}: has another target above; keep one of them")
+            raise UserError(f"terms: {brief((term, target))}: has another target above; keep one of them")
     return Glossary(targets if glossary is None else {**glossary.targets, **targets})
 
 

@@ -113,6 +113,7 @@ BAD_ITEMS: dict[str, Any] = {
     "dict inside": [{"text": "a"}],
     "two dimensions": np.array([LINES]),
     "numbers": np.arange(2),
+    "array inside": [np.array([[1], [2]])],
 }
 
 
@@ -142,6 +143,11 @@ def test_item_other_than_a_string_is_refused(model: Model, call: Call, bad: Any)
     assert re.search(r"not a string|neither a string nor None", refuses(lambda: call(model, bad)))
 
 
+@pytest.mark.parametrize("call", OTHER_LISTS.values(), ids=OTHER_LISTS)
+def test_item_of_several_lines_is_shown_on_one(model: Model, call: Call) -> None:
+    refuses(lambda: call(model, BAD_ITEMS["array inside"]), (TypeError, UserError))
+
+
 @pytest.mark.parametrize("bad", [v for k, v in {**BAD_LISTS, **BAD_ITEMS, "list": LINES}.items() if "str" not in k])
 @pytest.mark.parametrize("call", TEXTS.values(), ids=TEXTS)
 def test_value_other_than_a_string_is_refused(model: Model, call: Call, bad: Any) -> None:
@@ -159,7 +165,7 @@ def test_values_with_spaces_stay_one_setting(good: str) -> None:
     assert not SEVERAL.fullmatch(good)
 
 
-@pytest.mark.parametrize("bad", ["the dog", ["the dog"], 3, None, b"x", np.array(["a"]), len])
+@pytest.mark.parametrize("bad", ["the dog", ["the dog"], 3, None, b"x", np.array([[1], [2]]), len])
 def test_a_batch_without_columns_is_refused(model: Model, bad: Any) -> None:
     assert "give a dictionary of columns or a table" in refuses(lambda: model.column(bad))
 
