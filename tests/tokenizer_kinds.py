@@ -42,16 +42,22 @@ KINDS: dict[str, dict[str, object]] = {
 }
 
 
+def train_sentencepiece(lines: list[str], **options: object) -> Tokenizer:
+    """Return a tokenizer that SentencePiece itself trained on these lines: BPE by default."""
+    model, options = io.BytesIO(), {"model_type": "bpe", **options}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, minloglevel=2, hard_vocab_limit=False, **options
+    )
+    return Tokenizer(model.getvalue())
+
+
 @cache
 def tokenizer_of(kind: str) -> Tokenizer:
-    model, options = io.BytesIO(), {"vocab_size": 330, "model_type": "bpe", **KINDS[kind]}
+    options = {"vocab_size": 330, **KINDS[kind]}
     with TemporaryDirectory() as folder:
         if kind == "rules":
             rules = Path(folder, "rules.tsv")
             codes = [[" ".join(f"{ord(letter):X}" for letter in side) for side in rule] for rule in RULES.items()]
             rules.write_text("".join(f"{source}\t{target}\n" for source, target in codes))
             options["normalization_rule_tsv"] = str(rules)
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(LINES), model_writer=model, minloglevel=2, hard_vocab_limit=False, **options
-        )
-    return Tokenizer(model.getvalue())
+        return train_sentencepiece(LINES, **options)

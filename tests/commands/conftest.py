@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 import tarfile
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import torch
 from builders import random_model, tiny_config, trained_model, write_lines
 from commands.texts import SOURCE, TARGET, Call, Printed
 
+from nmt.commands.export import export
 from nmt.inference.model_folder import save_folder
 from nmt.text.tokenizer import Tokenizer
 
@@ -46,6 +48,14 @@ def save_model(
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a model with Bahdanau attention."""
     return save_model(tmp_path_factory.mktemp("bahdanau", numbered=False), "BahdanauAttention", attention_size=8)
+
+
+@pytest.fixture(scope="session")
+def exported(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of that model with its ONNX graphs. Only for reading."""
+    folder = shutil.copytree(model, tmp_path_factory.mktemp("exported") / "run")
+    export([f"model={folder}"])
+    return folder
 
 
 @pytest.fixture(scope="session")

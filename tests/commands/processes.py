@@ -30,6 +30,14 @@ def finish(
         return child.returncode, out, error
 
 
+def run_without_torch(command: str, words: Sequence[str], text: bytes = b"") -> str:
+    """Call a command's function in a new interpreter, assert that it does not import torch, and return its stdout."""
+    code = f"import sys; from nmt.commands.{command} import {command}; {command}(sys.argv[1:])"
+    status, out, error = finish(f"{code}; assert 'torch' not in sys.modules", words, text=text)
+    assert status == 0, error
+    return out.decode()
+
+
 def finish_unread(code: str, words: Sequence[str] = ()) -> tuple[int, bytes]:
     """Return exit code and stderr of Python with ``code``. Nobody reads its stdout."""
     with start(code, words) as child:

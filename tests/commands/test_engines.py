@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from builders import write_lines
-from commands.processes import MAIN, finish
+from commands.processes import MAIN, finish, run_without_torch
 from commands.texts import Call
 
 from nmt.api import Translator
 from nmt.commands.align import align
 from nmt.commands.evaluate import evaluate
-from nmt.commands.export import export
 from nmt.commands.heatmap import heatmap
 from nmt.errors import UserError
 
@@ -25,25 +23,9 @@ WORDS = ["src=src", "search.max_length=9"]
 LINKED = [*WORDS, "tgt=tgt", "links=links"]
 
 
-@pytest.fixture(scope="module")
-def exported(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a model with its ONNX graphs."""
-    run = shutil.copytree(model, tmp_path_factory.mktemp("exported") / "run")
-    export([f"model={run}"])
-    return run
-
-
 @pytest.fixture(autouse=True)
 def links(files: Path) -> None:
     write_lines("links", ["0-0", "", "1-1", "1-1"])
-
-
-def run_without_torch(command: str, arguments: list[str]) -> str:
-    """Run the command in a new interpreter, assert that it does not import torch, and return its stdout."""
-    code = f"import sys; from nmt.commands.{command} import {command}; {command}(sys.argv[1:])"
-    status, out, error = finish(f"{code}; assert 'torch' not in sys.modules", arguments)
-    assert status == 0, error
-    return out.decode()
 
 
 def page_weights(page: Path) -> list[float]:

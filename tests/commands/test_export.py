@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from builders import leave_private_folder
-from commands.processes import finish
+from commands.processes import run_without_torch
 from commands.texts import TEXT, Call
+from sharded import SETTINGS
 
 import nmt.commands.export as export_command
 from nmt.commands.export import export
@@ -22,11 +23,7 @@ from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.onnx.model import OnnxModel, exported_engines
 from nmt.inference.translator import Translator
 from nmt.text.prepare import prepare
-from nmt.text.tokenizer import Tokenizer, TokenizerSettings
-
-TOKENIZER = TokenizerSettings(
-    kind="bpe", vocab_size=300, joint=True, character_coverage=1.0, source_model=None, target_model=None
-)
+from nmt.text.tokenizer import Tokenizer
 
 
 @pytest.mark.thorough
@@ -38,29 +35,16 @@ def test_onnx_translations_equal_torch_and_need_no_torch(
     assert "engine" not in error
     names = ["align.onnx", "encode.int8.onnx", "encode.onnx", "step.int8.onnx", "step.onnx", "onnx"]
     assert [Path(line.split()[0]).name for line in call(export, f"model={model}").lines] == names
-    code = (
-        "import sys; from nmt.commands.translate import translate; translate(sys.argv[1:]); "
-        "sys.exit('torch' in sys.modules)"
-    )
     arguments = [f"model={model}", "engine=onnx", "alignments=onnx"]
-    status, out, error = finish(code, arguments, text=TEXT)
-    assert (status, out.decode().splitlines(), error) == (0, expected, b"")
+    assert run_without_torch("translate", arguments, TEXT).splitlines() == expected
     assert Path("onnx").read_text() == Path("torch").read_text()
     assert call(translate, f"model={model}", stdin=TEXT) == (expected, "engine: onnx\n")
 
 
-@pytest.fixture(scope="module")
-def exported_once(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
-    """Folder of a model with its ONNX graphs. Only for copying."""
-    run = shutil.copytree(model, tmp_path_factory.mktemp("exported") / "run")
-    export([f"model={run}"])
-    return run
-
-
 @pytest.fixture
-def run(exported_once: Path, tmp_path: Path) -> Path:
-    """A copy of that folder."""
-    return shutil.copytree(exported_once, tmp_path / "run")
+def run(exported: Path, tmp_path: Path) -> Path:
+    """A copy of a model with its graphs."""
+    return shutil.copytree(exported, tmp_path / "run")
 
 
 def engine_of(place: Path) -> str:
@@ -176,11 +160,11 @@ def test_shortlist_is_learnt_from_a_corpus(make_model: Callable[..., Path], call
     trained = load_folder(model)
     pairs = [Pair("the dog sees a cat", "der hund sieht eine katze"), Pair("a red house", "ein rotes haus")]
     other = Tokenizer.train(["quite another text"], vocab_size=280)
-    prepare({"train": pairs}, Filters(), TOKENIZER, tmp_path / "other", tokenizers=(other, other))
+    prepare({"train": pairs}, Filters(), SETTINGS, tmp_path / "other", tokenizers=(other, other))
     with pytest.raises(UserError, match="corpus=.*: its tokenizers differ from the model's"):
         export([f"model={model}", "shortlist=5", f"corpus={tmp_path}/other"])
     corpus = tmp_path / "corpus"
-    prepare({"train": pairs}, Filters(), TOKENIZER, corpus, tokenizers=(trained.source, trained.target))
+    prepare({"train": pairs}, Filters(), SETTINGS, corpus, tokenizers=(trained.source, trained.target))
     content = (corpus / "train.arrow").read_bytes()
     (corpus / "train.arrow").write_bytes(content.replace(b"hund", b"Hund"))
     with pytest.raises(UserError, match="train.arrow: cannot be read as a corpus .wrong checksum.; prepare the text"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from commands.processes import ROOT, finish
+from commands.processes import ROOT, finish, run_without_torch
 from commands.texts import Call
 
 from nmt.commands.train import train
@@ -40,13 +40,6 @@ def test_version_is_that_of_the_installed_package() -> None:
     assert finish(code, ["--version"], cwd=ROOT) == (0, line.encode(), b"")
 
 
-def help_without_torch(command: str) -> str:
-    code = f"import sys; from nmt.commands.{command} import {command}; {command}(['--help'])"
-    status, out, error = finish(f"{code}; assert 'torch' not in sys.modules")
-    assert status == 0, error
-    return out.decode()
-
-
 @pytest.mark.parametrize(
     ("command", "phrases"),
     [
@@ -66,14 +59,14 @@ def help_without_torch(command: str) -> str:
     ],
 )
 def test_help_shows_every_setting_without_importing_torch(command: str, phrases: list[str]) -> None:
-    shown = help_without_torch(command)
+    shown = run_without_torch(command, ["--help"])
     keys = [f"\n{key}:" for key in read_yaml(config_dir() / f"{command}.yaml")]
     for phrase in [f"{command}: ", *phrases, *keys]:
         assert phrase in shown
 
 
 def test_train_help_lists_groups_choices_and_described_keys_without_importing_torch() -> None:
-    shown = help_without_torch("train")
+    shown = run_without_torch("train", ["--help"])
     words = shown.split()
     files = [path for path in config_dir().glob("*/**/*.yaml") if path.parent.name != "filters"]  # included by data
     for file in files:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
@@ -13,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sentencepiece
 import torch
 from builders import random_model, trained_model
 from safetensors.torch import load_file, save_file
+from tokenizer_kinds import train_sentencepiece
 from torch import Tensor
 
 from nmt.config import compose_train, config_dir
@@ -225,19 +224,10 @@ def test_models_that_cannot_stream_are_refused(encoder: str, attention: str, mes
 
 
 def test_parts_need_a_tokenizer_that_splits_every_word_alike() -> None:
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["a small dog sees red houses", "two cats sleep here today"]),
-        model_writer=model,
-        vocab_size=290,
-        hard_vocab_limit=False,
-        byte_fallback=True,
-        pad_id=3,
-        add_dummy_prefix=False,
-        minloglevel=2,
-    )
+    lines = ["a small dog sees red houses", "two cats sleep here today"]
+    options = {"vocab_size": 290, "byte_fallback": True, "pad_id": 3, "add_dummy_prefix": False}
     trained = make_translator("attention=covariance").trained
-    translator = Translator(replace(trained, source=Tokenizer(model.getvalue())))
+    translator = Translator(replace(trained, source=train_sentencepiece(lines, **options)))
     with pytest.raises(UserError, match=r"piece_length: .* the first word of a line.* add_dummy_prefix=false; remove"):
         require_streaming(translator)
 

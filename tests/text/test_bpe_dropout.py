@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import pickle
 from collections import Counter
@@ -14,6 +13,7 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
+from tokenizer_kinds import train_sentencepiece
 
 from nmt.text import bpe_dropout
 from nmt.text.bpe_dropout import BpeMerges
@@ -44,17 +44,8 @@ TEXTS = [
 
 
 def train_directly(*, byte_fallback: bool = False, vocab_size: int = 180, **options: object) -> Tokenizer:
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES),
-        model_writer=model,
-        model_type="bpe",
-        vocab_size=vocab_size + 256 * byte_fallback,
-        byte_fallback=byte_fallback,
-        minloglevel=2,
-        **options,
-    )
-    return Tokenizer(model.getvalue())
+    vocab_size += 256 * byte_fallback
+    return train_sentencepiece(SENTENCES, vocab_size=vocab_size, byte_fallback=byte_fallback, **options)
 
 
 def with_unused_pieces() -> Tokenizer:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import random
 import unicodedata
 from functools import cache
 
 import pytest
-import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizer_kinds import train_sentencepiece
 
 from nmt.settings.build import build, plain
 from nmt.text.coverage import Coverage, are_exchanged, coverage, coverage_problems, unknown_letters
@@ -41,11 +40,7 @@ def tokenizer(language: str = "en", *, byte_fallback: bool = True, form: str = "
     lines = [unicodedata.normalize(form, line) for line in (ENGLISH if language == "en" else GERMAN)]
     if byte_fallback:
         return Tokenizer.train(lines, vocab_size=size)
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=model, model_type="bpe", vocab_size=100, minloglevel=2
-    )
-    return Tokenizer(model.getvalue())
+    return train_sentencepiece(lines, vocab_size=100)
 
 
 def random_line(generator: random.Random, ends: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import random
 
 import pytest
 import sentencepiece
+from tokenizer_kinds import train_sentencepiece
 
 from nmt.errors import UserError
 from nmt.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
@@ -39,14 +39,6 @@ HARD = [
 @pytest.fixture(scope="module", params=["bpe", "unigram"])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return Tokenizer.train(SENTENCES, vocab_size=310, kind=request.param)
-
-
-def spm_train(**options: object) -> bytes:
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES), model_writer=model, model_type="bpe", minloglevel=2, **options
-    )
-    return model.getvalue()
 
 
 def test_any_text_is_decoded_with_single_spaces(tokenizer: Tokenizer) -> None:
@@ -132,10 +124,9 @@ def test_an_error_of_the_sentence_iterator_reaches_the_caller() -> None:
     ],
 )
 def test_a_model_from_a_file_gets_our_special_ids(options: dict[str, object]) -> None:
-    serialized = spm_train(**options)
-    tokenizer = Tokenizer(serialized)
+    tokenizer = train_sentencepiece(SENTENCES, **options)
     reference = sentencepiece.SentencePieceProcessor()
-    reference.LoadFromSerializedProto(serialized)
+    reference.LoadFromSerializedProto(tokenizer.to_bytes())
     present = [i for i in (reference.pad_id(), reference.bos_id(), reference.eos_id()) if i >= 0]
     assert len(tokenizer) == reference.get_piece_size() - len(present) - 1 + 4
     assert tokenizer.pieces([PAD, UNK, BOS, EOS]) == ["<pad>", "<unk>", "<s>", "</s>"]

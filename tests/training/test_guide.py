@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from builders import random_model, tiny_config, trained_model, write_parts
+from sharded import SETTINGS
 from tiny import MODEL, TINY, refuse, same_model, same_weights, stop_at, stored_weights
 
 from nmt.commands.train import train
@@ -24,15 +25,12 @@ from nmt.model import Seq2Seq
 from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
 from nmt.text.prepare import Prepared, open_prepared, prepare
-from nmt.text.tokenizer import TokenizerSettings
 from nmt.training.gold_links import GoldLinks
 from nmt.training.guide import SMALLEST, Guide, alignment_loss
 from nmt.training.teacher import Contexts, Teacher
 
 LINKED = [*TINY, "data=generated", "data.train_pairs=120", "data.test_pairs=2", "tokenizer.vocab_size=400"]
-TOKENIZER = TokenizerSettings(
-    kind="bpe", vocab_size=290, joint=False, character_coverage=1.0, source_model=None, target_model=None
-)
+TOKENIZER = replace(SETTINGS, vocab_size=290, joint=False)
 PAIRS = [
     Pair("die alte Katze schläft", "the old cat is asleep", ((0, 0), (1, 1), (2, 2), (3, 3), (3, 4)), ((0, 2),)),
     Pair("gestern schlief sie", "she slept yesterday", ((0, 2), (1, 1))),

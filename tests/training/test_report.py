@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-import sentencepiece
 from builders import random_model, tiny_config, trained_model
+from tokenizer_kinds import train_sentencepiece
 
 from nmt.data.links import parse_links
 from nmt.data.pair import Pair
@@ -21,15 +20,8 @@ from nmt.training.report import test_report as report_of_test_set
 
 def normalising_tokenizer() -> Tokenizer:
     """Return a tokenizer that normalises: a zero-width space becomes a space, a control character is removed."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["a dog sees a cat", "ein Hund sieht eine Katze"] * 9),
-        model_writer=model,
-        vocab_size=40,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    return Tokenizer(model.getvalue())
+    lines = ["a dog sees a cat", "ein Hund sieht eine Katze"] * 9
+    return train_sentencepiece(lines, model_type="unigram", vocab_size=40)
 
 
 BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
