@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import ctypes
 import json
@@ -14,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, Self
 
 from nmt.errors import counted
 from nmt.files.atomic import write_lines
@@ -36,6 +37,12 @@ class Runs:
         self.records = {record["name"]: record for record in read_records(self.file, "name")}
         self.used: set[str] = set()
         self.lock = RLock()  # runs may train in several threads
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, *, curves: Sequence[str] = ()) -> Self:
+        """Return the runs of a script with the options of ``argument_parser``: their records lie beside its results."""
+        results = args.output.parent if args.output.suffix else args.output
+        return cls(args.runs, results / "records", threads=args.threads, curves=curves)
 
     def train(self, name: str, settings: Sequence[str], *, model: bool = False) -> dict[str, Any]:
         """Train a run, unless it has finished, and return its record. An interrupted run is resumed.

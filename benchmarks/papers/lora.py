@@ -61,7 +61,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     directions = [CORPORA, CORPORA[::-1]]
-    runs = Runs(args.runs, args.output / "records", threads=args.threads)
+    runs = Runs.of(args)
 
     def is_missing(cell: Cell) -> bool:
         return runs.finished(cell.name) is None

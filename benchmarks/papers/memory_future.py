@@ -39,7 +39,7 @@ def main() -> None:
     else:
         text = ["+experiment=multi30k", f"data.folder={args.data}"]
 
-    runs = Runs(args.runs, args.output.parent / "records", threads=args.threads)
+    runs = Runs.of(args)
 
     def run(name: str, *settings: str) -> dict[str, Any]:
         """Return the test scores of a run, trained now or before, and its validation loss."""

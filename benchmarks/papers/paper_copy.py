@@ -77,7 +77,7 @@ def main() -> None:
     if args.decoding_only:
         save(args.output / "paper_copy_decoding.md", decoding_times(args))
         return
-    runs = Runs(args.runs, args.output / "records", threads=args.threads, curves=("train_loss",))
+    runs = Runs.of(args, curves=("train_loss",))
     if not args.report_only:
         train_cells(args, runs)
     write_report(args, runs)

@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
-    runs = Runs(args.runs, args.output / "records", threads=args.threads)
+    runs = Runs.of(args)
     for size in [] if args.report_only else args.sizes:
         for kind in KINDS:
             words = [*settings(args, size), f"attention={kind}", *args.settings]

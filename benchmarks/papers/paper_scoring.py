@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
-    runs = Runs(args.runs, args.output / "records", threads=args.threads, curves=("valid_loss",))
+    runs = Runs.of(args, curves=("valid_loss",))
     for seed in [] if args.report_only else args.seeds:
         for write, read in COMBINATIONS:
             words = [f"attention.write_score={write}", f"attention.read_score={read}", f"seed={seed}", *args.settings]

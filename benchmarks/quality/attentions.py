@@ -44,7 +44,7 @@ def main() -> None:
     args = parser.parse_args()
     labels = args.only or list(settings)
 
-    runs = Runs(args.runs, args.output / "records", threads=args.threads)
+    runs = Runs.of(args)
 
     def train_cell(cell: tuple[int, str]) -> dict[str, Any]:
         seed, label = cell

@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, nargs="+", default=list(SETTINGS), help="default: %(default)s")
     parser.add_argument("--seeds", type=int, default=3, help="default: %(default)s")
     args = parser.parse_args()
-    runs = Runs(args.runs, args.output.parent / "records", threads=args.threads)
+    runs = Runs.of(args)
 
     rows = []
     for pairs in args.pairs:

@@ -155,7 +155,7 @@ def main() -> None:
     corpus = CORPORA[args.corpus]
     data = args.data or Path(corpus.default)
     output = args.output.with_stem(args.output.stem + corpus.suffix)
-    runs = Runs(args.runs, args.output.parent / "records", threads=args.threads, curves=("valid_bleu",))
+    runs = Runs.of(args, curves=("valid_bleu",))
     common = ["+experiment=multi30k", *HALF, f"training.max_epochs={args.epochs}", f"training.patience={args.epochs}"]
     common += [*files(corpus, data.resolve()), *corpus.settings]
     for seed in range(1, args.seeds + 1):

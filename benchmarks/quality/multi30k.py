@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     parser.add_argument("--name", default="multi30k", help="of the results files; default: %(default)s")
     args = parser.parse_args()
-    runs = Runs(args.runs, args.output / "records", threads=args.threads, curves=("valid_bleu",))
+    runs = Runs.of(args, curves=("valid_bleu",))
     for kind, seed in [] if args.report_only else cells(args.kinds):
         settings = [*KINDS[kind], f"data.folder={args.data.resolve()}", f"seed={seed}"]
         runs.train(run_name(kind, seed), [*settings, f"precision={args.precision}"])

@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, nargs="+", default=[3, 10], help="per document; default: 3 10")
     parser.add_argument("--epochs", type=int, default=2, help="default: %(default)s")
     args = parser.parse_args()
-    runs = Runs(args.runs, args.output.parent / "records", threads=args.threads)
+    runs = Runs.of(args)
     facts = f"{args.train_sentences:,} sentences, {args.epochs} epochs; nats per target piece, mean (lowest–highest)"
     lines = header("Memory attention that streams", facts, f"seeds: {', '.join(map(str, args.seeds))}")
     lines += table_head("setting", "sentences per document", "updates", "trained length", "twice that length")

@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=12, help="of the students; default: %(default)s")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
-    runs = Runs(args.runs, args.output.parent / "records", threads=args.threads)
+    runs = Runs.of(args)
     folder = f"data.folder={args.data.resolve()}"
     if not args.report_only:
         runs.train("teacher", [*TEACHER, folder])
