@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch.optim import Adam
 
+from nmt.errors import UserError
 from nmt.files.private import MARK
 from nmt.inference.engines import OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
@@ -152,6 +153,14 @@ def write_parts(folder: Path, parts: Mapping[str, Sequence[Sequence[str]]]) -> l
             file = write_lines(folder / f"{part}.{side}", texts)
             words.append(f"data.{part}.{side}={file}")
     return words
+
+
+def refusal(function: Callable[..., Any], *arguments: Any, **settings: Any) -> str:
+    """Call a function that must raise UserError, and return its message, which must have one line."""
+    with pytest.raises(UserError) as caught:
+        function(*arguments, **settings)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def call_before(patch: pytest.MonkeyPatch, owner: Any, name: str, action: Callable[..., Any]) -> None:

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from builders import refusal
 
 pytest.importorskip("starlette")
 
@@ -91,9 +92,7 @@ def test_signal_finishes_the_requests_that_have_arrived(model: Path) -> None:
     ],
 )
 def test_mistakes_are_named_before_anything_starts(words: list[str], message: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError) as error:
-        serve(words)
-    assert str(error.value).startswith(message)
+    assert refusal(serve, words).startswith(message)
 
 
 def test_missing_splitter_is_named_unless_lines_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:

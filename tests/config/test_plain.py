@@ -9,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
+from builders import refusal
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -161,9 +162,7 @@ def test_reading_settings_imports_no_hydra() -> None:
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_wrong_settings_are_explained(words: list[str], message: str) -> None:
-    with pytest.raises(UserError) as error:
-        read_options("translate", TranslateOptions, ["model=a", *words])
-    assert str(error.value).startswith(message)
+    assert refusal(read_options, "translate", TranslateOptions, ["model=a", *words]).startswith(message)
 
 
 def test_all_wrong_settings_are_reported_at_once() -> None:

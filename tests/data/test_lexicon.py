@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from builders import refusal
 
 from nmt.data.lexicon import LinkCounts, read_lexicon
-from nmt.errors import UserError
 
 
 def test_most_frequent_links_are_written_and_read(tmp_path: Path) -> None:
@@ -40,6 +40,4 @@ def test_most_frequent_links_are_written_and_read(tmp_path: Path) -> None:
 def test_wrong_lines_are_refused(line: str, problem: str, tmp_path: Path) -> None:
     file = tmp_path / "lexicon"
     file.write_text(f"x\ty\n{line}\n", "utf-8")
-    with pytest.raises(UserError) as caught:
-        read_lexicon(file)
-    assert str(caught.value).startswith(f"{file}:2: {line!r}: {problem}")
+    assert refusal(read_lexicon, file).startswith(f"{file}:2: {line!r}: {problem}")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from builders import refusal
 
 from nmt.data.pair import Pair
 from nmt.data.sources import DataSettings, load_pairs
-from nmt.errors import UserError
 from nmt.settings.build import build
 
 SOURCES = """
@@ -53,6 +53,4 @@ def test_any_iterable_of_two_texts_is_a_part(load) -> None:  # type: ignore[no-u
     ],
 )
 def test_mistakes_of_a_source_are_one_line(load, name: str, problem: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(UserError) as caught:
-        load(name)
-    assert str(caught.value) == problem
+    assert refusal(load, name) == problem

@@ -5,17 +5,16 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from builders import tiny_config, trained_model
+from builders import refusal, tiny_config, trained_model
 from torch import nn
 
 from nmt.attention import LuongAttention, NoAttention
-from nmt.attention.base import Attention
 from nmt.config import train_config
-from nmt.errors import UserError
 from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.model.build import build_model
 from nmt.settings.build import ModelSettings
@@ -48,34 +47,42 @@ def refusals(group: str, target: str) -> list[str]:
     """Return the messages of a configuration check and of building a model."""
     config = tiny_config(LUONG)
     config[group] = {**config[group], "_target_": target}
-    with pytest.raises(UserError) as built:
-        build_model(ModelSettings.of(config), **SIZES, trust=["mine"])
-    with pytest.raises(UserError) as checked:
-        train_config(["attention=luong", f"{group}._target_={target}", "trust=[mine]"])
-    return [str(error.value) for error in (built, checked)]
+    return [
+        refusal(build_model, ModelSettings.of(config), **SIZES, trust=["mine"]),
+        refusal(train_config, ["attention=luong", f"{group}._target_={target}", "trust=[mine]"]),
+    ]
+
+
+MISSING = object()
 
 
 @pytest.mark.parametrize(
-    ("group", "name"),
+    ("group", "name", "value", "problem"),
     [
-        *(("encoder", name) for name in ("state_size", "final_states", "dropout")),
-        *(("decoder", name) for name in ("embedding", "output")),
+        *(("encoder", name, MISSING, "") for name in ("state_size", "final_states", "dropout")),
+        ("attention", "context_size", MISSING, ""),
+        *(("decoder", name, MISSING, "") for name in ("embedding", "output")),
+        *(("decoder", name, None, "must be a class or function") for name in ("init", "features", "step", "reorder")),
+        ("encoder", "state_size", 0, "must be at least 1"),
+        ("encoder", "state_size", 8.0, "must be a whole number"),
+        ("encoder", "final_states", None, "must be a whole number"),
+        ("encoder", "dropout", 0.1, "must be a class or function"),
     ],
 )
-def test_missing_attribute_is_named(monkeypatch: pytest.MonkeyPatch, group: str, name: str) -> None:
-    part = changed(PARTS[group], lambda self: delattr(self, name))
-    for message in refusals(group, put(monkeypatch, part)):
-        problem = f"has no attribute '{name}', which every {group} needs; set it in the class"
-        assert message.startswith(f"{group}._target_=mine.Part: {problem}") and "\n" not in message
+def test_missing_attribute_and_one_of_a_wrong_type_are_named(
+    monkeypatch: pytest.MonkeyPatch, group: str, name: str, value: Any, problem: str
+) -> None:
+    def change(part: nn.Module) -> None:
+        with suppress(AttributeError):  # a method belongs to the class
+            delattr(part, name)
+        if value is not MISSING:
+            setattr(part, name, value)
 
-
-def test_attention_without_context_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Part(Attention):
-        def __init__(self, *, state_size: int, query_size: int, score: str = "") -> None:
-            super().__init__()
-
-    for message in refusals("attention", put(monkeypatch, Part)):
-        assert message.startswith("attention._target_=mine.Part: has no attribute 'context_size', which every")
+    expected = f"{name}={value!r}: {problem}"
+    if value is MISSING:
+        expected = f"has no attribute '{name}', which every {group} needs; set it in the class"
+    for message in refusals(group, put(monkeypatch, changed(PARTS[group], change))):
+        assert message.startswith(f"{group}._target_=mine.Part: {expected}")
 
 
 def test_attention_itself_says_whether_it_reads_the_source() -> None:
@@ -88,33 +95,3 @@ def test_attention_itself_says_whether_it_reads_the_source() -> None:
     config = {"data": {"lowercase": False}}
     trained = trained_model(config, None, model, longest_source=9)  # type: ignore[arg-type]
     assert not trained.properties.attention.reads_source
-
-
-@pytest.mark.parametrize("method", ["init", "features", "step", "reorder"])
-def test_decoder_without_a_method_is_refused(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
-    class Part(LSTMDecoder):
-        pass
-
-    setattr(Part, method, None)
-    for message in refusals("decoder", put(monkeypatch, Part)):
-        assert message.startswith(f"decoder._target_=mine.Part: {method}=None: must be a class or function")
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "problem"),
-    [
-        ("state_size", 0, "must be at least 1"),
-        ("state_size", 8.0, "must be a whole number"),
-        ("final_states", None, "must be a whole number"),
-        ("dropout", 0.1, "must be a class or function"),
-    ],
-)
-def test_attribute_of_a_wrong_type_is_named(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: Any, problem: str
-) -> None:
-    def change(encoder: nn.Module) -> None:
-        delattr(encoder, name)
-        setattr(encoder, name, value)
-
-    for message in refusals("encoder", put(monkeypatch, changed(LSTMEncoder, change))):
-        assert message.startswith(f"encoder._target_=mine.Part: {name}={value!r}: {problem}") and "\n" not in message

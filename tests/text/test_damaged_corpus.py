@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from builders import refusal
 from sharded import SETTINGS
 
 from nmt.data.filters import Filters
@@ -46,10 +47,8 @@ def test_every_file_is_checked(folder: Path, name: str) -> None:
     kind = "a corpus" if name.endswith(".arrow") else "a tokenizer"
     for damaged in (changed, content[:-1], content + b"\0", b""):
         (folder / name).write_bytes(damaged)
-        with pytest.raises(UserError) as caught:
-            open_prepared(folder)
         message = f"{folder / name}: cannot be read as {kind} (wrong checksum); prepare the text again with nmt-prepare"
-        assert str(caught.value) == message
+        assert refusal(open_prepared, folder) == message
 
 
 def test_a_pipe_is_refused_at_once(folder: Path) -> None:
@@ -90,9 +89,8 @@ def test_the_smallest_corpus_is_accepted(tmp_path: Path) -> None:
 )
 def test_rows_that_no_text_gives_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     path = write(tmp_path / "c.arrow", [ROW, {**ROW, **change}, ROW])
-    with pytest.raises(UserError) as caught:
-        Corpus.open(path, vocabularies=(6, 7))
-    assert str(caught.value) == f"{path}: not a corpus ({message}); prepare the corpus again with nmt-prepare"
+    expected = f"{path}: not a corpus ({message}); prepare the corpus again with nmt-prepare"
+    assert refusal(Corpus.open, path, vocabularies=(6, 7)) == expected
 
 
 @pytest.mark.parametrize(

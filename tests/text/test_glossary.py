@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from builders import refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -131,9 +132,7 @@ def test_file_is_read_once(tmp_path: Path) -> None:
 def test_wrong_lines_are_refused(line: str, problem: str, tmp_path: Path) -> None:
     file = tmp_path / "terms.tsv"
     file.write_text(f"dog\tHund\nNew-York\tNY\n\u00fcb *\ty\n{line}\n", "utf-8")
-    with pytest.raises(UserError) as caught:
-        read_glossary(file)
-    assert str(caught.value).startswith(f"{file}:4: {line!r}: {problem}")
+    assert refusal(read_glossary, file).startswith(f"{file}:4: {line!r}: {problem}")
 
 
 @pytest.mark.parametrize("separator", [",", " ; ", " = ", "|"])
