@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands.processes import run_python
 
 pytestmark = pytest.mark.thorough
 
-ROOT = Path(__file__).resolve().parents[1]
 CODE = """
 import os, signal, sys
 # Libraries that need them on this system come first; after that, they are hidden from nmt.
@@ -39,9 +36,7 @@ print(len(modules), open(sys.argv[1]).read().strip())
 
 
 def test_every_module_is_imported_without_posix_modules(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", CODE, str(tmp_path / "a.txt")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    run = run_python(CODE, str(tmp_path / "a.txt"), env={"OMP_NUM_THREADS": "1"})
     assert run.returncode == 0, run.stderr
     count, text = run.stdout.split()
     assert int(count) > 100 and text == "b"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[1]
 # In the order of the data flow: a room imports only from itself and from the names before it.
@@ -198,13 +196,7 @@ def test_heavy_packages_stay_in_their_rooms() -> None:
 def test_import_stays_light(code: str, unwanted: tuple[str, ...]) -> None:
     # In a new interpreter, because other tests have already imported everything in this one.
     code += f"\nimport sys; print([name for name in {unwanted} if name in sys.modules])"
-    process = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
+    process = run_python(code, env={"OMP_NUM_THREADS": "1"})
     assert (process.stdout, process.returncode) == ("[]\n", 0), process.stderr
 
 

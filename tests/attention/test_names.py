@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from commands.processes import run_python
 
 import nmt.attention
 from nmt.attention.base import Attention
@@ -60,4 +60,4 @@ def test_attention_in_a_new_file_needs_no_edit(tmp_path: Path, monkeypatch: pyte
 
 def test_package_import_does_not_import_torch() -> None:
     code = "import sys, nmt.attention; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    assert run_python(code).returncode == 0

@@ -5,12 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = "from nmt.commands.programs import {0}; {0}()"
+
+
+def run_python(
+    code: str, *words: str, timeout_s: float = 120, env: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run code in a new interpreter, which finds the package and has the further variables ``env``."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s, **options)
 
 
 def start(code: str, words: Sequence[str] = (), shell: str = 'exec "$@"', **options: Any) -> subprocess.Popen[bytes]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from builders import refusal
+from commands.processes import run_python
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -139,7 +138,7 @@ def test_reading_settings_imports_no_hydra() -> None:
     code += "\ntry: read_options('translate', TranslateOptions, ['modl=a', 'trust=1', '+a=1'])\nexcept UserError: pass"
     code += "\nsys.exit(bool({'hydra', 'omegaconf', 'antlr4'} & sys.modules.keys()))"
     code = f"from nmt.errors import UserError\n{code}"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    assert run_python(code).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import TypeAlias
 
 import pytest
+from commands.processes import run_python
 
 from nmt.data.pair import Pair
 from nmt.errors import UserError
@@ -53,8 +51,7 @@ def test_seed_determines_the_corpus_on_every_machine() -> None:
     assert all(parts[part] != other_parts[part] for part in parts)
     code = f"from nmt.grammar import generate; print(ascii(generate(**{sizes}, seed=5)))"
     for hash_seed in ("1", "2"):  # set order differs between these two
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        done = run_python(code, env={"PYTHONHASHSEED": hash_seed}, check=True)
         assert done.stdout.strip() == ascii(parts)
 
 

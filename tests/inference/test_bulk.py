@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from commands.processes import run_python
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -268,7 +269,7 @@ def test_a_signal_that_wakes_no_thread_is_handled() -> None:
     command = COMMAND.replace("FIRST", "pass")
     command = command.replace("    engine = ", "    time.sleep(0.2)\n    interrupt_main()\n    engine = ")
     command = f"from _thread import interrupt_main\n{command}"
-    child = subprocess.run([sys.executable, "-c", command], stderr=subprocess.PIPE, cwd=ROOT, text=True, timeout=50)
+    child = run_python(command, timeout_s=50)
     assert child.returncode == 130 and child.stderr.splitlines()[-1] == "interrupted"
 
 
@@ -317,7 +318,7 @@ while interrupted(number):
 
 def test_an_interrupt_at_any_instruction_of_the_main_thread_blocks_no_thread() -> None:
     """A signal can arrive while the main thread holds a lock that the threads need."""
-    child = subprocess.run([sys.executable, "-c", INTERRUPT], capture_output=True, cwd=ROOT, text=True, timeout=100)
+    child = run_python(INTERRUPT)
     assert child.returncode == 0, child.stderr
 
 

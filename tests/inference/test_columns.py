@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import pickle
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from builders import save_random, tiny_config
+from commands.processes import run_python
 
 from nmt.commands import streams
 from nmt.commands.translate import translate as translate_command
@@ -154,13 +154,7 @@ def test_a_pickled_object_loads_the_model_where_it_is_called(
     stored = pickle.dumps(translate)
     assert len(stored) < 2000  # without the model
     code = f"import pickle; print(pickle.loads({stored!r})({{'text': {LINES!r}}})['translation'])"
-    process = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    process = run_python(code, env={"OMP_NUM_THREADS": "1"}, cwd=tmp_path)
     assert process.stdout.strip() == repr(expected), process.stderr
     before = translate.translator
     assert translate.translator is before

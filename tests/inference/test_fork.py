@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from builders import save_random, tiny_config
+from commands.processes import run_python
 
 from nmt.text.tokenizer import Tokenizer
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 LINES = ["a small dog", "two cats sleep here today", "red houses", "a dog sees a dog"] * 5
 TIMEOUT_S = 300  # of everything; a child that waits for a thread would wait for ever
@@ -153,12 +151,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_forked_children_translate(run: Path, code: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path), "OMP_NUM_THREADS": "2"}
-    process = subprocess.run(
-        [sys.executable, "-c", START + code, str(run)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
+    environment = {"HF_HOME": str(tmp_path), "OMP_NUM_THREADS": "2"}
+    process = run_python(START + code, str(run), env=environment, timeout_s=TIMEOUT_S)
     assert process.returncode == 0, process.stderr

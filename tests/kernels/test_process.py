@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
+from commands.processes import run_python
 
 from nmt import kernels
 from nmt.kernels import process
@@ -30,7 +28,7 @@ print(faults(), keep_freed_memory(), faults(), faults())
 
 def test_large_arrays_reuse_memory() -> None:
     """In a separate process, because the setting applies to a whole process."""
-    words = subprocess.run([sys.executable, "-c", PAGE_FAULTS], capture_output=True, text=True, check=True)
+    words = run_python(PAGE_FAULTS, check=True)
     before, changed, first, second = words.stdout.split()
     if changed == "False":
         pytest.skip("this C library has no such setting, or NMT_KERNELS=off")
@@ -74,7 +72,7 @@ def denormals() -> None:
 @pytest.mark.usefixtures("denormals")
 def test_all_threads_compute_with_zeros() -> None:
     """In a separate process, because the threads of this one have started."""
-    words = subprocess.run([sys.executable, "-c", ALL_THREADS], capture_output=True, text=True, check=True)
+    words = run_python(ALL_THREADS, check=True)
     assert words.stdout == "0\n"
 
 

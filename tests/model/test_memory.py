@@ -1,10 +1,9 @@
 """Memory does not grow with the number of different shapes, which training and translation have by the thousand."""
 
-import os
-import subprocess
 import sys
 
 import pytest
+from commands.processes import run_python
 
 pytestmark = pytest.mark.thorough
 
@@ -34,6 +33,5 @@ print(megabytes() - before)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_stays_flat_over_many_shapes() -> None:
     # Freed memory goes back to the system at once. Otherwise holes in the heap would dominate the measurement.
-    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-    run = subprocess.run([sys.executable, "-c", GROWTH], env=environment, capture_output=True, text=True, check=True)
+    run = run_python(GROWTH, env={"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}, check=True)
     assert float(run.stdout) < 20  # MB; about 3, or 48 without the limit in nmt.kernels

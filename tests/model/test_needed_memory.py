@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import random_model, refusal, tiny_config
+from commands.processes import run_python
 
 from nmt.config import train_config
 from nmt.errors import UserError
@@ -84,13 +82,7 @@ def test_limit_of_the_process_counts() -> None:
     resource = pytest.importorskip("resource")
     code = "from nmt.system.machine import available_memory; print(available_memory())"
     limit = 512 * 2**20
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
-    )
+    run = run_python(code, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
     assert int(run.stdout) <= limit, run.stderr
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands.processes import run_python
 
 from nmt.errors import UserError
 from nmt.system import machine
@@ -106,5 +107,5 @@ def fail(*_):
 atexit.register(fail)
 run(fail, [])
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    done = run_python(code)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from builders import refusal
+from commands.processes import run_python
 from sharded import SETTINGS
 
 from nmt.data.filters import Filters
@@ -138,10 +137,5 @@ def test_corpus_in_use_can_be_shortened(tmp_path: Path, way: str) -> None:
     prepare({"train": pairs}, Filters(), TOKENIZER, tmp_path / "prepared")
     file = tmp_path / "prepared" / "train.arrow"
     assert file.stat().st_size > 500_000
-    run = subprocess.run(
-        [sys.executable, "-c", SHORTEN, str(file), way],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-        capture_output=True,
-        text=True,
-    )
+    run = run_python(SHORTEN, str(file), way)
     assert run.returncode == (0 if way == "read" else -signal.SIGBUS), run.stderr
