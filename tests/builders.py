@@ -27,6 +27,10 @@ from nmt.settings.build import ModelSettings
 from nmt.text.specials import BOS, EOS
 from nmt.text.tokenizer import Tokenizer
 
+BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
+MEMORY = {"_target_": "nmt.attention.MemoryAttention", "slots": 3}
+LUONG = {"_target_": "nmt.attention.LuongAttention"}
+
 
 def require_bfloat16_lstm() -> None:
     """Skip the test on a CPU without LSTMs in bfloat16."""
@@ -59,7 +63,7 @@ def tiny_config(
         "data": {"lowercase": False},
         "embeddings": {"size": embeddings, "shared": shared},
         "encoder": {"_target_": "nmt.model.LSTMEncoder", **units, **(encoder or {})},
-        "attention": attention,
+        "attention": {**attention},
         "decoder": {"_target_": "nmt.model.LSTMDecoder", **units, **(decoder or {})},
     }
 

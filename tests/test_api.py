@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import random_model, tiny_config, trained_model
+from builders import BAHDANAU, random_model, tiny_config, trained_model
 
 import nmt
 from nmt.alignment.aer import alignment_error_rate
@@ -22,7 +22,6 @@ from nmt.text.tokenizer import Tokenizer
 
 SENTENCES = ["the dog sees a cat", "ein Hund sieht eine Katze"] * 20
 PAIRS = [("the dog sees a cat", "ein Hund sieht eine Katze"), ("a cat", "eine Katze")]
-BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
 
 
 def save_model(folder: Path, attention: dict[str, object], *, lowercase: bool = False) -> TrainedModel:

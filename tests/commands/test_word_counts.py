@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from builders import random_model, tiny_config, trained_model, write_lines
+from builders import BAHDANAU, random_model, tiny_config, trained_model, write_lines
 from commands.texts import Call
 from tokenizer_kinds import tokenizer_of
 
@@ -57,7 +57,7 @@ def read_links(lines: list[str]) -> list[set[tuple[int, int]]]:
 @pytest.fixture(scope="module", params=KINDS)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = tokenizer_of(request.param)
-    config = tiny_config({"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}, size=16)
+    config = tiny_config(BAHDANAU, size=16)
     network = random_model(config, vocabulary=len(tokenizer), longest_source=80, seed=1, scale=3.0, eos_bias=-1.5)
     folder = tmp_path_factory.mktemp("model")
     save_folder(folder, trained_model(config, tokenizer, network, longest_source=80))

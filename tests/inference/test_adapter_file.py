@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import refusal, save_random, tiny_config
+from builders import MEMORY, refusal, save_random, tiny_config
 from safetensors.torch import load_file, save_file
 
 from nmt.errors import UserError
@@ -25,7 +25,7 @@ from nmt.model.adapter import adapt, merge
 from nmt.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer.train(["the small dog sees a red house", "der kleine Hund sieht ein rotes Haus"], vocab_size=280)
-CONFIG = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3}, decoder={"tied": True})
+CONFIG = tiny_config(MEMORY, decoder={"tied": True})
 
 
 def save_base(folder: Path, *, seed: int = 1) -> Path:

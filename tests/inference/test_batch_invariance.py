@@ -10,7 +10,7 @@ from random import Random
 import pytest
 import torch
 from attack_table import Trials
-from builders import save_random, tiny_config
+from builders import BAHDANAU, MEMORY, save_random, tiny_config
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
@@ -32,8 +32,8 @@ EXAMPLES = pytest.mark.parametrize("examples", [35, pytest.param(335, marks=pyte
 TOLERANCE = 3e-6
 WORDS = "a small dog sees red houses two cats sleep here today jürgen 日本".split()
 ATTENTIONS = {
-    "bahdanau": {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8},
-    "memory": {"_target_": "nmt.attention.MemoryAttention", "slots": 3},
+    "bahdanau": BAHDANAU,
+    "memory": MEMORY,
     "covariance": {"_target_": "nmt.attention.CovarianceAttention", "gated": True},
 }
 # With more than 128 units, onnxruntime splits sums into parts; it orders some sums of long sources differently.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import forced_log_prob, save_random, tiny_config, write_lines
+from builders import BAHDANAU, MEMORY, forced_log_prob, save_random, tiny_config, write_lines
 
 from nmt.commands.translate import translate
 from nmt.errors import UserError
@@ -18,8 +18,8 @@ from nmt.text.tokenizer import Tokenizer
 
 WORDS = "a small dog sees red houses two cats sleep here today".split()
 ATTENTIONS = {
-    "bahdanau": {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8},
-    "memory": {"_target_": "nmt.attention.MemoryAttention", "slots": 3},
+    "bahdanau": BAHDANAU,
+    "memory": MEMORY,
 }
 LINES = ["a dog", "two small cats sleep here today", "", "red", "a small dog sees two red houses here"]
 SEARCHES = {

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from builders import save_random, tiny_config
+from builders import MEMORY, save_random, tiny_config
 from commands.processes import run_python
 
 from nmt.text.tokenizer import Tokenizer
@@ -132,7 +132,7 @@ list(groups)
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fork") / "run"
     tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
-    config = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3}, size=64, embeddings=64)
+    config = tiny_config(MEMORY, size=64, embeddings=64)
     save_random(folder, config, tokenizer, engines=["onnx", "onnx-int8"], scale=3.0)
     return folder
 

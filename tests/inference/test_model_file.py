@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import random_model, refusal, save_random, tiny_config, trained_model
+from builders import LUONG, random_model, refusal, save_random, tiny_config, trained_model
 
 from nmt.attention.multi_head import MultiHeadAttention
 from nmt.errors import UserError
@@ -24,7 +24,6 @@ from nmt.settings.build import ModelSettings
 from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.attack("forged model.pt")
-LUONG = {"_target_": "nmt.attention.LuongAttention"}
 LOW_RANK = {"_target_": "nmt.attention.LowRankAttention", "slots": 5, "key_size": 4}
 MULTI_HEAD = {"_target_": "nmt.attention.MultiHeadAttention", "inner": LUONG, "heads": 2}
 

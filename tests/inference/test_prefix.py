@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from builders import forced_log_prob, save_random, tiny_config
+from builders import MEMORY, forced_log_prob, save_random, tiny_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,7 +38,7 @@ def tokenizer() -> Tokenizer:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Path:
     folder = tmp_path_factory.mktemp("prefix")
-    config = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3}, size=16)
+    config = tiny_config(MEMORY, size=16)
     save_random(folder, config, tokenizer, engines=ENGINES, seed=1, scale=3.0, eos_bias=3.0)
     return folder
 

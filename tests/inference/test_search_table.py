@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import save_random, tiny_config
+from builders import BAHDANAU, MEMORY, save_random, tiny_config
 
 from nmt.commands.translate import TranslateOptions
 from nmt.config.plain import read_options
@@ -36,8 +36,8 @@ TABLE = {
 }
 ALL = pytest.mark.parametrize(("options", "method"), TABLE)
 ATTENTIONS = {
-    "bahdanau": {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8},
-    "memory": {"_target_": "nmt.attention.MemoryAttention", "slots": 3},
+    "bahdanau": BAHDANAU,
+    "memory": MEMORY,
     "covariance": {"_target_": "nmt.attention.CovarianceAttention", "gated": True},
 }
 WORDS = "a small dog sees red houses two cats sleep here today".split()

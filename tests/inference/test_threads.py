@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import save_random, tiny_config
+from builders import LUONG, save_random, tiny_config
 
 from nmt.commands.translate import translate
 from nmt.errors import UserError
@@ -30,7 +30,7 @@ def restore_threads() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    save_random(folder, tiny_config({"_target_": "nmt.attention.LuongAttention"}), TOKENIZER)
+    save_random(folder, tiny_config(LUONG), TOKENIZER)
     (folder / "text").write_text("a dog\n")
     return folder
 

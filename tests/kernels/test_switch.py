@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import loss_curve, random_model, tiny_config
+from builders import BAHDANAU, loss_curve, random_model, tiny_config
 from training.tiny import TINY
 
 from nmt import kernels
@@ -22,7 +22,6 @@ from nmt.kernels import operators
 pytestmark = pytest.mark.thorough
 
 PRIVATE = ("onednn_linear", "onednn_pack", "sigmoid_backward", "tanh_backward")
-BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
 
 
 @pytest.fixture

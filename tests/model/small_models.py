@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import torch
-from builders import random_model, self_attention, tiny_config
+from builders import LUONG, MEMORY, random_model, self_attention, tiny_config
 from torch import Tensor
 
 from nmt.model import Seq2Seq
@@ -14,8 +14,8 @@ from nmt.model import Seq2Seq
 ATTENTIONS: dict[str, dict[str, Any]] = {
     "none": {"_target_": "nmt.attention.NoAttention"},
     "bahdanau": {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 5},
-    "luong": {"_target_": "nmt.attention.LuongAttention"},
-    "memory": {"_target_": "nmt.attention.MemoryAttention", "slots": 3},
+    "luong": LUONG,
+    "memory": MEMORY,
     "covariance": {"_target_": "nmt.attention.CovarianceAttention"},
     "multi_head": {
         "_target_": "nmt.attention.MultiHeadAttention",

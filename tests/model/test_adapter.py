@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import loss_curve, random_model, self_attention, tiny_config
+from builders import LUONG, MEMORY, loss_curve, random_model, self_attention, tiny_config
 from torch import Tensor
 from torch.nn.utils.parametrize import cached
 
@@ -20,8 +20,6 @@ from nmt.model.adapter import PARTS, adapt, adapt_problem, add_updates, matrices
 
 TRANSFORMER = {"hidden_size": 8, "layers": 1, "heads": 2, "feedforward_size": 12}
 BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 6}
-MEMORY = {"_target_": "nmt.attention.MemoryAttention", "slots": 3}
-LUONG = {"_target_": "nmt.attention.LuongAttention"}
 HEADS = {"_target_": "nmt.attention.MultiHeadAttention", "heads": 2, "inner": LUONG}
 CONFIGS: dict[str, Callable[[], dict[str, Any]]] = {
     "lstm": lambda: tiny_config(MEMORY, embeddings=6, shared=False, encoder={"layers": 2}, decoder={"layers": 2}),

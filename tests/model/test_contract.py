@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from builders import refusal, tiny_config, trained_model
+from builders import LUONG, refusal, tiny_config, trained_model
 from torch import nn
 
 from nmt.attention import LuongAttention, NoAttention
@@ -19,7 +19,6 @@ from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.model.build import build_model
 from nmt.settings.build import ModelSettings
 
-LUONG = {"_target_": "nmt.attention.LuongAttention"}
 SIZES = {"source_vocabulary": 290, "target_vocabulary": 290, "longest_source": 40}
 PARTS: dict[str, Any] = {"encoder": LSTMEncoder, "attention": LuongAttention, "decoder": LSTMDecoder}
 

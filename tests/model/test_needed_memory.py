@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from builders import random_model, refusal, tiny_config
+from builders import LUONG, random_model, refusal, tiny_config
 from commands.processes import run_python
 
 from nmt.config import train_config
@@ -17,7 +17,6 @@ from nmt.model.build import numbers_per_weight, require_memory
 from nmt.settings.build import ModelSettings
 from nmt.system.machine import available_memory
 
-LUONG = {"_target_": "nmt.attention.LuongAttention"}
 SIZES = {"source_vocabulary": 290, "target_vocabulary": 290, "longest_source": 40}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import random_model, tiny_config, trained_model
+from builders import LUONG, random_model, tiny_config, trained_model
 
 import nmt
 from nmt.api import SEVERAL
@@ -42,7 +42,7 @@ class Model:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     folder = tmp_path_factory.mktemp("model")
     tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
-    config = tiny_config({"_target_": "nmt.attention.LuongAttention"})
+    config = tiny_config(LUONG)
     save_folder(folder, trained_model(config, tokenizer, random_model(config, scale=2.0)))
     return Model(nmt.Translator.load(folder, threads=1), Translate(model=folder, threads=1, search=SHORT), folder)
 

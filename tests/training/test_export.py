@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from builders import random_model, tiny_config, trained_model
+from builders import LUONG, random_model, tiny_config, trained_model
 from tiny import ONE_EPOCH
 
 import nmt
@@ -60,7 +60,7 @@ class OtherDecoder(LSTMDecoder):
 
 def save_run(folder: Path, target: str) -> TrainedModel:
     decoder = {"_target_": target}
-    config = tiny_config({"_target_": "nmt.attention.LuongAttention"}, decoder=decoder) | {"trust": [__name__]}
+    config = tiny_config(LUONG, decoder=decoder) | {"trust": [__name__]}
     trained = trained_model(config, TOKENIZER, random_model(config, vocabulary=280))
     save_folder(folder, trained)
     return trained

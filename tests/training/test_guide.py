@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from builders import random_model, tiny_config, trained_model, write_parts
+from builders import BAHDANAU, LUONG, MEMORY, random_model, tiny_config, trained_model, write_parts
 from sharded import SETTINGS
 from tiny import MODEL, TINY, refuse, same_model, same_weights, stop_at, stored_weights
 
@@ -117,7 +117,7 @@ def test_targets_of_a_teacher_are_the_alignment_that_it_used(prepared: Prepared,
         shares = targets[row, : len(target), : len(source)]
         torch.testing.assert_close(shares, used / used.sum(1, keepdim=True))
         assert targets[row].sum().item() == pytest.approx(len(target))  # nothing at padding
-    student = random_model(tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3})).train()
+    student = random_model(tiny_config(MEMORY)).train()
     _, alignment = student.aligned_features(batch.source, batch.source_mask, batch.target_in)
     alignment_loss(alignment, targets).backward()
     assert any(weight.grad is not None and weight.grad.any() for weight in student.attention.parameters())
@@ -131,10 +131,6 @@ def save_teacher(prepared: Prepared, folder: Path, attention: dict[str, Any], **
     folder.mkdir()
     save_folder(folder, replace(trained_model(config, prepared.source, model), target=prepared.target))
     return folder
-
-
-BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
-MEMORY = {"_target_": "nmt.attention.MemoryAttention", "slots": 3}
 
 
 def make_student(prepared: Prepared, attention: dict[str, Any], **settings: Any) -> Seq2Seq:
@@ -176,7 +172,7 @@ def test_distance_of_contexts_equals_a_naive_loop(
 
 
 def test_student_starts_with_the_teacher(prepared: Prepared, tmp_path: Path) -> None:
-    folder = save_teacher(prepared, tmp_path / "teacher", {"_target_": "nmt.attention.LuongAttention"})
+    folder = save_teacher(prepared, tmp_path / "teacher", LUONG)
     student = make_student(prepared, MEMORY)
     before = {name: weight.clone() for name, weight in student.state_dict().items()}
     Contexts(prepared=prepared, model=str(folder)).start(student)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders import random_model, tiny_config, trained_model
+from builders import BAHDANAU, random_model, tiny_config, trained_model
 from tokenizer_kinds import train_sentencepiece
 
 from nmt.data.links import parse_links
@@ -22,9 +22,6 @@ def normalising_tokenizer() -> Tokenizer:
     """Return a tokenizer that normalises: a zero-width space becomes a space, a control character is removed."""
     lines = ["a dog sees a cat", "ein Hund sieht eine Katze"] * 9
     return train_sentencepiece(lines, model_type="unigram", vocab_size=40)
-
-
-BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
 
 
 def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path, attention: dict[str, object] = BAHDANAU) -> None:
