@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from commands.processes import wait_until
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "run_queue.py"
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
@@ -73,13 +74,6 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
     yield Queue(tmp_path)
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_jobs_run_by_priority_and_then_in_the_order_of_the_list(queue: Queue) -> None:
     queue.add("last", priority=3)
     queue.add("first")
@@ -100,7 +94,7 @@ def test_paused_job_leaves_the_cores_and_continues(queue: Queue) -> None:
     queue.add("long", count=150)
     queue.add("next")
     process = queue.start()
-    wait_for(lambda: queue.lines("long") > 3)
+    wait_until(lambda: queue.lines("long") > 3)
     queue.call("pause")
     stopped = queue.lines("long")
     assert stopped < 150
@@ -117,7 +111,7 @@ def test_paused_job_leaves_the_cores_and_continues(queue: Queue) -> None:
 def test_stopped_or_killed_queue_continues(queue: Queue, number: int) -> None:
     queue.add("long", count=150)
     process = queue.start()
-    wait_for(lambda: queue.lines("long") > 3)
+    wait_until(lambda: queue.lines("long") > 3)
     second = subprocess.run([sys.executable, str(SCRIPT), "run", *queue.words], capture_output=True, text=True)
     assert second.returncode == 1 and "another queue is running" in second.stderr
     os.kill(process.pid, number)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from commands.processes import wait_until
 
 from benchmarks.runs import Runs
 
@@ -139,10 +137,7 @@ subprocess.run(child, preexec_fn=end_with_parent)
         training = int(benchmark.stdout.readline())
         assert is_running(training)
         benchmark.kill()
-    end = time.monotonic() + 30
-    while is_running(training):
-        assert time.monotonic() < end, os.kill(training, signal.SIGKILL)
-        time.sleep(0.05)
+    wait_until(lambda: not is_running(training))
 
 
 def is_running(process: int) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ def finish(
     with start(code, words, shell, **options) as child:
         out, error = child.communicate(text, timeout=120)
         return child.returncode, out, error
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait until the condition is true; fail after a minute."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "the condition did not become true"
+        time.sleep(0.01)
 
 
 def run_without_torch(command: str, words: Sequence[str], text: bytes = b"") -> str:

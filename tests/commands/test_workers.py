@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from builders import write_lines
-from commands.processes import start
+from commands.processes import start, wait_until
 from commands.texts import Call
 
 from nmt.commands import streams
@@ -246,10 +246,8 @@ def test_stopped_command_ends_its_workers_and_continues(exported: Path, work: Pa
             messages = process.communicate(timeout=60)[1].decode()
         assert workers and not Path("out.txt").exists()
         counts.append(finished_shards())
-        limit = time.monotonic() + 60
-        while any(Path(f"/proc/{worker}").exists() for worker in workers):
-            assert time.monotonic() < limit
-            time.sleep(0.01)
+        for worker in workers:
+            wait_until(lambda folder=Path(f"/proc/{worker}"): not folder.exists())
     kept = f"{counts[2]} finished shards kept in out.txt.shards; run the same command again to continue"
     before = f"out.txt.shards: {counts[1]} finished shards; continuing"
     assert (process.returncode, messages) == (130, f"{before}\nstopped; {kept}\ninterrupted\n")

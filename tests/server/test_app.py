@@ -6,12 +6,12 @@ import contextlib
 import http.client
 import json
 import socket
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from commands.processes import wait_until
 from served import Client, Upper, serving
 
 from nmt.inference.translation import Translation
@@ -426,10 +426,3 @@ def test_metrics_count_requests(client: Client) -> None:
     assert 'nmt_requests_total{path="/translate",status="200"} 1.0' in text
     assert 'nmt_requests_total{path="/translate",status="400"} 1.0' in text
     assert "nmt_translated_lines 1.0" in text
-
-
-def wait_until(condition: Any, *, timeout_s: float = 20.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not become true"
-        time.sleep(0.01)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from browser import CHROMIUM, Browser, browsing
+from commands.processes import wait_until
 from served import Client, Upper, serving
 from server.word_models import tiny_translator
 
@@ -198,7 +198,7 @@ def test_dropped_file_has_one_line_out_per_line_in(
         browser.wait(f"document.querySelector('#state').textContent.includes({state!r})")
         if expected is not None:
             assert browser.value("document.querySelector('#download').download") == result.name
-            wait_for(result)
+            wait_until(result.exists)
             assert result.read_bytes() == (expected.encode() if isinstance(expected, str) else expected)
 
 
@@ -258,10 +258,3 @@ def test_page_fits_its_window(width: int, dark: bool, browser: Browser, client: 
     assert (paper == "rgb(21, 25, 30)") == dark
     fields = "[...document.querySelectorAll('input, select, textarea, progress')]"
     assert browser.value(f"{fields}.filter(field => !field.labels.length && !field.ariaLabelledByElements)") == []
-
-
-def wait_for(file: Path) -> None:
-    end = time.monotonic() + 20
-    while not file.exists():
-        assert time.monotonic() < end, f"{file} was not downloaded"
-        time.sleep(0.02)
