@@ -39,6 +39,16 @@ def mix(alignment: Array, values: Array) -> tuple[Array, Array]:
     return sum((share * value for share, value in zip(alignment, values, strict=True)), zeros), alignment
 
 
+def luong_score(score: str, weight: dict[str, Array], q: Array, s: Array) -> float:
+    """Return the score of query q and state s by Luong et al. (2015); ``scaled_dot`` is Vaswani et al. (2017)."""
+    if score in ("dot", "scaled_dot"):
+        return float(q @ s) / (len(s) ** 0.5 if score == "scaled_dot" else 1)
+    if score == "general":
+        return float(q @ weight["W_a_state.weight"] @ s)
+    W_a = np.concatenate([weight["W_a_query.weight"], weight["W_a_state.weight"]], axis=1)
+    return float(weight["v_a.weight"][0] @ np.tanh(W_a @ np.concatenate([q, s])))
+
+
 def compare(attention: Attention, naive: Naive, query_size: int = QUERY) -> None:
     """Assert that a ragged batch gets the contexts and alignments of ``naive``."""
     torch.manual_seed(1)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
-from naive import LENGTHS, QUERY, STATE, Array, compare, mix, sigmoid, softmax, weights_of
+from naive import LENGTHS, QUERY, STATE, Array, compare, luong_score, mix, sigmoid, softmax, weights_of
 from torch import Tensor
 
 from nmt.attention import (
@@ -267,20 +267,13 @@ def test_local_p_of_luong_2015(window: int, score: Any) -> None:
     attention = LocalAttention(state_size=STATE, query_size=size, score=score, window=window)
     weight = weights_of(attention)
 
-    def pair_score(q: Array, s: Array) -> float:
-        if score == "dot":
-            return float(q @ s)
-        if score == "general":
-            return float(q @ weight["W_a_state.weight"] @ s)
-        return float(weight["v_a.weight"][0] @ np.tanh(weight["W_a_query.weight"] @ q + weight["W_a_state.weight"] @ s))
-
     def naive(h: Array, q: Array) -> tuple[Array, Array]:
         hidden = np.tanh(weight["W_p.weight"] @ q)
         centre = len(h) * sigmoid(weight["v_p.weight"] @ hidden)[0]
         inside = [s for s in range(1, len(h) + 1) if centre - window <= s <= centre + window]
         alignment = np.zeros(len(h))
         if inside:
-            shares = softmax(np.array([pair_score(q, h[s - 1]) for s in inside]))
+            shares = softmax(np.array([luong_score(score, weight, q, h[s - 1]) for s in inside]))
             for s, share in zip(inside, shares, strict=True):
                 alignment[s - 1] = share * exp(-((s - centre) ** 2) / (2 * (window / 2) ** 2))
         return mix(alignment, h)
@@ -370,6 +363,14 @@ def test_recurrence_keeps_sqrt_s_checkpoints(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(tensor.shape == (1, 2, 2) for tensor in saved) == ceil(sqrt(length))
 
 
+def require_same_gradients(written: Tensor, expected: Tensor, leaves: list[Tensor]) -> None:
+    """Assert that two memories are equal, and that their gradients are."""
+    gradients = (torch.autograd.grad(memory.sin().sum(), leaves) for memory in (written, expected))
+    torch.testing.assert_close(written, expected, rtol=1e-9, atol=1e-9)
+    for left, right in zip(*gradients, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("recall", [None, "state", "value"])
 def test_general_covariance_of_a_long_source_has_the_gradients_of_a_loop(recall: str | None) -> None:
     torch.manual_seed(1)
@@ -393,15 +394,7 @@ def test_general_covariance_of_a_long_source_has_the_gradients_of_a_loop(recall:
         return covariance
 
     written = attention.write(states, torch.ones(1, length, dtype=torch.bool)).slots[0]
-    expected = loop()
-    torch.testing.assert_close(written, expected, rtol=1e-9, atol=1e-9)
-    weight = torch.randn(size, size, dtype=torch.float64)
-    for left, right in zip(
-        torch.autograd.grad((written * weight).sum(), leaves),
-        torch.autograd.grad((expected * weight).sum(), leaves),
-        strict=True,
-    ):
-        torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
+    require_same_gradients(written, loop(), leaves)
 
 
 def test_delta_rule_on_a_long_source_has_the_gradients_of_a_loop() -> None:
@@ -413,12 +406,7 @@ def test_delta_rule_on_a_long_source_has_the_gradients_of_a_loop() -> None:
         k = attention.W_k(h) / attention.W_k(h).norm()
         memory = memory + torch.sigmoid(attention.beta(h)) * torch.outer(k, h - memory.T @ k)
     written = attention.write(states, torch.ones(1, 1000, dtype=torch.bool)).slots[0]
-    torch.testing.assert_close(written, memory, rtol=1e-9, atol=1e-9)
-    leaves = [states, attention.W_k.weight, attention.beta.weight, attention.beta.bias]
-    for left, right in zip(
-        torch.autograd.grad(written.sin().sum(), leaves), torch.autograd.grad(memory.sin().sum(), leaves), strict=True
-    ):
-        torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
+    require_same_gradients(written, memory, [states, attention.W_k.weight, *attention.beta.parameters()])
 
 
 def test_delta_rule_keeps_sqrt_s_memories() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from naive import QUERY, STATE, Array, compare, mix, sigmoid, softmax, weights_of
+from naive import QUERY, STATE, Array, compare, luong_score, mix, sigmoid, softmax, weights_of
 from torch import nn
 
 from nmt.attention import BahdanauAttention, CovarianceAttention, LuongAttention, MemoryAttention, NoAttention
@@ -66,15 +66,10 @@ def test_luong_2015(score: Any) -> None:
     attention = LuongAttention(state_size=STATE, query_size=query_size, score=score)
     weight = weights_of(attention)
 
-    def pair_score(q: Array, s: Array) -> float:
-        if score in ("dot", "scaled_dot"):
-            return float(q @ s) / (np.sqrt(STATE) if score == "scaled_dot" else 1)
-        if score == "general":
-            return float(q @ weight["W_a_state.weight"] @ s)
-        W_a = np.concatenate([weight["W_a_query.weight"], weight["W_a_state.weight"]], axis=1)
-        return float(weight["v_a.weight"][0] @ np.tanh(W_a @ np.concatenate([q, s])))
+    def naive(h: Array, q: Array) -> tuple[Array, Array]:
+        return mix(softmax(np.array([luong_score(score, weight, q, s) for s in h])), h)
 
-    compare(attention, lambda h, q: mix(softmax(np.array([pair_score(q, s) for s in h])), h), query_size)
+    compare(attention, naive, query_size)
 
 
 @pytest.mark.parametrize(
