@@ -11,6 +11,7 @@ from nmt.errors import UserError
 from nmt.inference.engines import EngineName, LoadedModel, LoadSettings
 from nmt.inference.onnx.model import exported_engines, is_deployment, open_onnx, open_preferred
 from nmt.inference.run_files import has_adapter
+from nmt.settings.arguments import iterable
 from nmt.system.machine import torch_threads
 
 if TYPE_CHECKING:
@@ -26,14 +27,16 @@ def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> L
     if not isinstance(folder, str | Path):
         from nmt.inference.ensemble import combine
 
-        return combine([*map(str, folder)], lambda name: load(name, settings), settings)
+        names = iterable(folder, "model", what="folders")
+        return combine([*map(str, names)], lambda name: load(name, settings), settings)
     folder = Path(folder)
     engine = settings.engine
     slots = settings.slots
     if engine not in get_args(EngineName):
         raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
-    if settings.threads is not None and settings.threads < 1:
-        raise UserError(f"threads={settings.threads}: must be at least 1; remove threads= to use all cores")
+    threads = settings.threads
+    if threads is not None and not (isinstance(threads, int) and threads >= 1):
+        raise UserError(f"threads={threads!r}: must be a whole number of at least 1; remove threads= to use all cores")
     if slots is not None and (engine.startswith("onnx") or is_deployment(folder)):
         raise UserError(
             f"slots={slots}: the number of slots of exported graphs is fixed; use engine=torch, "

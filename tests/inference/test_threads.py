@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -48,6 +49,7 @@ def test_torch_uses_the_given_threads(run: Path, engine: EngineName, threads: in
     assert torch.get_num_threads() == 2  # without threads=, torch's own setting holds
 
 
-def test_no_thread_is_refused(run: Path) -> None:
-    with pytest.raises(UserError, match="threads=0: must be at least 1; remove threads= to use all cores"):
-        Translator.load(run, threads=0)
+@pytest.mark.parametrize("threads", [0, "2", 1.5])
+def test_a_wrong_number_of_threads_is_refused(run: Path, threads: Any) -> None:
+    with pytest.raises(UserError, match=f"threads={threads!r}: must be a whole number of at least 1; remove threads="):
+        Translator.load(run, threads=threads)

@@ -134,6 +134,11 @@ def test_unknown_engine_is_rejected(tmp_path: Path) -> None:
         Translator.load(tmp_path, engine="onxx")  # type: ignore[arg-type]
 
 
+def test_no_folder_of_a_model_is_rejected() -> None:
+    with pytest.raises(TypeError, match=r"^model=None: NoneType; give a list of folders$"):
+        Translator.load(None)  # type: ignore[arg-type]
+
+
 def unfinished(folder: Path) -> None:
     (folder / "checkpoints").mkdir()
     (folder / "checkpoints" / "last.ckpt").touch()
