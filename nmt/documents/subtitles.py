@@ -8,10 +8,12 @@ from collections.abc import Sequence
 
 from nmt.documents.segments import Segments
 from nmt.errors import UserError
+from nmt.files.compression import shell_name
 from nmt.inference.markup import MARKUP
 
 TIME = r"\s*\d{1,3}:\d\d:\d\d[,.]\d{1,3}"
 TIMES = re.compile(rf"{TIME}\s*-->{TIME}(\s.*)?")
+TWO_TIMES = re.compile(rf"{TIME}\s*\S{{1,4}}\s*{TIME}(\s.*)?")  # also with another arrow, such as –> of Word
 STYLE = re.compile(r"\{\\[^{}<>\"']*\}")  # a tag of SubStation Alpha, which players read too: {\an8} is at the top
 STYLE_TAG = re.compile(rf"<nmt-({STYLE.pattern})/>")
 WORD = re.compile(rf"(?:{MARKUP.pattern}|{STYLE.pattern}|[^ \t\r\n\f])+", re.DOTALL)
@@ -62,7 +64,8 @@ def split_subtitles(lines: Sequence[str], name: str) -> Segments:
 def _check_cue(lines: Sequence[str], row: int, name: str) -> None:
     """Raise UserError if this is not the number of a cue, before a line with its times."""
     if row == 0 and OTHER.match(lines[0]):
-        raise UserError(f"{name}: subtitles of another format than SubRip; convert it: ffmpeg -i {name} NEW.srt")
+        fix = f"convert it: ffmpeg -i {shell_name(name)} NEW.srt"
+        raise UserError(f"{name}: subtitles of another format than SubRip; {fix}")
     for at, is_right, fix in (
         (row, lines[row].strip().isdecimal(), "a number of a cue, such as 1"),
         (row + 1, row + 1 < len(lines) and TIMES.fullmatch(lines[row + 1]), "times, 00:00:01,000 --> 00:00:02,500"),
@@ -80,7 +83,7 @@ def _is_text(lines: Sequence[str], row: int) -> bool:
 def _ends_cue(lines: Sequence[str], row: int) -> bool:
     """Return whether a line is blank, or the first one of the next cue: its number, or times without a number."""
     times = row + lines[row].strip().isdecimal()
-    return not lines[row].strip() or (times < len(lines) and TIMES.fullmatch(lines[times]) is not None)
+    return not lines[row].strip() or (times < len(lines) and TWO_TIMES.fullmatch(lines[times]) is not None)
 
 
 def wrap(cue: str) -> str:

@@ -100,6 +100,7 @@ def test_tags_are_not_broken_into_lines(width: int) -> None:
             r"a\.srt:5: 'x': .* write a number",
         ),
         (["1", "0:00:01,0 --> 0:00:02,0", "a", "", "2", "b"], r"a\.srt:6: 'b': .* write times"),
+        (["1", "0:00:01,0 --> 0:00:02,0", "a", "2", "0:00:03,0 –> 0:00:04,0"], r"a\.srt:5: .* write times"),
         (["1"], r"a\.srt:2: '': not part of a subtitle file; write times"),
     ],
 )
