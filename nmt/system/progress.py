@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from typing import TypeVar
 
 from nmt.errors import counted, print_message, printable
@@ -84,9 +85,8 @@ class StatusLine:
 class Progress:
     """Shows on stderr how many lines (or another ``noun``) are done, per second, and how much time is left.
 
-    ``total`` is called once, when progress is shown first, and returns the amount of work if that is known: in nouns,
-    or in another unit that ``show`` is given too. ``title`` stands before the numbers. ``on_terminal`` is false where
-    results are printed on the same terminal.
+    ``total`` is called once, when progress is shown first, and returns their number if that is known. ``title`` stands
+    before the numbers. ``on_terminal`` is false where results are printed on the same terminal.
     """
 
     def __init__(
@@ -99,13 +99,12 @@ class Progress:
     ) -> None:
         self._noun = noun
         self._title = f"{title}: " if title else ""
-        self._total = total
-        self._amount: float | None = None
+        self._total = cache(total or (lambda: None))
         self._line = StatusLine(on_terminal=on_terminal)
 
-    def show(self, done: int, amount: float | None = None) -> None:
-        """Show that ``done`` nouns are done, and that this ``amount`` of the total is; None: its unit is the noun."""
-        self._line.show(lambda elapsed: self._text(done, amount, elapsed))
+    def show(self, done: int) -> None:
+        """Show that ``done`` nouns are done."""
+        self._line.show(lambda elapsed: self._text(done, elapsed))
 
     def watch(self, items: Iterable[T]) -> Iterator[T]:
         """Yield the items, and show how many were taken."""
@@ -119,14 +118,11 @@ class Progress:
         """End the line on the terminal."""
         self._line.close()
 
-    def _text(self, done: int, amount: float | None, elapsed: float) -> str:
-        if self._total is not None:
-            self._amount = self._total()
-            self._total = None
+    def _text(self, done: int, elapsed: float) -> str:
         rate = done / max(elapsed, 1e-9)
         speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
         text = f"{self._title}{counted(done, self._noun)} in {duration(elapsed)}, {speed} {self._noun}s/s"
-        return text + time_left(done if amount is None else amount, self._amount, elapsed)
+        return text + time_left(done, self._total(), elapsed)
 
 
 def time_left(done: float, total: float | None, elapsed: float, *, before: float = 0.0, word: str = "about") -> str:
