@@ -122,7 +122,7 @@ def git(*words: str) -> str | None:
 
 
 def missing_files(entry: Entry) -> list[str]:
-    """Return what the entry needs and does not find."""
+    """Return the files that the entry needs and that do not exist."""
     return [file for file in entry.needs if not (ROOT / file).exists()]
 
 

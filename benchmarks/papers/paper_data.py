@@ -72,7 +72,7 @@ def write_text(data: Path, folder: Path, size: int) -> None:
 
 
 def gap(scores: list[float]) -> float:
-    """Return how far the second score of ``KINDS`` is below the first."""
+    """Return the score of the first of ``KINDS`` minus that of the second."""
     return scores[0] - scores[1]
 
 

@@ -342,7 +342,7 @@ def write_report(
 
 
 def progress(folder: Path) -> str:
-    """Return how long Marian trained a model."""
+    """Return the progress of Marian's training of a model."""
     file = folder / "model.npz.progress.yml"
     if not file.is_file():
         return "not run"

@@ -179,7 +179,7 @@ def line_writer(path: str | None, *, keep: bool = True) -> Iterator[Callable[[It
 
 
 def _keep(file: BinaryIO, path: str) -> str:
-    """Copy what was written into a new file beside ``path``, and return its name."""
+    """Copy the lines written so far into a new file beside ``path``, and return its name."""
     file.flush()
     ending = next((ending for ending in COMPRESSED if path.endswith(ending)), "")
     names = (f"{path.removesuffix(ending)}.unfinished{number}{ending}" for number in ("", *map(str, range(2, 10000))))

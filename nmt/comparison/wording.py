@@ -16,7 +16,7 @@ FEW_SENTENCES = 100  # with fewer, single sentences decide
 
 
 def summarise(rows: Sequence[Row], baseline: str, sentences: int, missing: Sequence[Path]) -> list[str]:
-    """Return what was compared, what is ``missing``, and whether the budgets are equal."""
+    """Return the first lines of a report: the models, their budgets, the ``missing`` runs and the machines."""
     runs = sum(len(row.runs) for row in rows)
     text = f"{counted(len(rows), 'model')}, {counted(runs, 'run')}, {counted(sentences, 'test sentence')}."
     lines = [f"{text} Baseline: {baseline}.", describe_budget(rows)]

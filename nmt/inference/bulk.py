@@ -62,7 +62,7 @@ def replace_failures(
 
 
 def oversized_reason(error: Exception, line: str) -> str | None:
-    """Return why ``line`` is too long for the model or the machine; None if ``error`` has another cause."""
+    """Return the reason if ``line`` is too long for the model or the machine; None if ``error`` has another cause."""
     if isinstance(error, SourceTooLong):
         return str(error)
     if is_out_of_memory(error):

@@ -98,7 +98,7 @@ def _one_language(train: Texts, known: Sequence[set[str]]) -> Iterator[str]:
 
 
 def _repeated(corpus: Corpus) -> Iterator[str]:
-    """Yield how many of the first pairs are copies of earlier ones."""
+    """Yield a warning if many of the first pairs are copies of earlier ones."""
     sources, targets = _texts(corpus, 0, FIRST)
     copies = len(sources) - len({*zip(sources, targets, strict=True)})
     if copies > REPEATED * len(sources) and len(sources) >= BLOCK:  # a smaller text is an example

@@ -218,7 +218,7 @@ def _prepared_text(folder: Path, config: Train, program_pairs: Mapping[str, Any]
 
 
 def _warn_of_text(prepared: Prepared, setting: str | None) -> None:
-    """Log what the tokenizers cannot read, on rank 0."""
+    """Log the text that the tokenizers cannot read, on rank 0."""
     if rank() == 0:
         for problem in reading_problems(prepared, setting=setting):
             warn(f"{problem}")
