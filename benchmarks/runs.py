@@ -141,9 +141,14 @@ class Runs:
 
 def evaluate(*words: str) -> dict[str, Any]:
     """Return the scores that nmt-evaluate prints as JSON."""
-    command = [sys.executable, "-m", "nmt.commands.programs", "evaluate", *words, "json=true"]
-    scores: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    scores: dict[str, Any] = json.loads(program("evaluate", *words, "json=true"))
     return scores
+
+
+def program(name: str, *words: str) -> str:
+    """Run the command nmt-``name``, and return what it prints."""
+    command = [sys.executable, "-m", "nmt.commands.programs", name, *words]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def read_records(file: Path, key: str) -> list[dict[str, Any]]:

@@ -28,9 +28,8 @@ import yaml
 from sacrebleu import BLEU, CHRF
 
 from benchmarks.machine import peak_memory
-from benchmarks.quality.students import program
 from benchmarks.report import argument_parser, header, save, table, with_quartiles
-from benchmarks.runs import end_with_parent, read_records
+from benchmarks.runs import end_with_parent, program, read_records
 from nmt.data.text_files import read_lines
 from nmt.files.atomic import write_lines
 from nmt.text.tokenizer import SPECIALS, Tokenizer

@@ -11,8 +11,6 @@ writes.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -22,7 +20,7 @@ import torch
 
 from benchmarks.quality.memory_gap import HALF
 from benchmarks.report import argument_parser, header, save, table
-from benchmarks.runs import Runs, evaluate
+from benchmarks.runs import Runs, evaluate, program
 from nmt import Translator
 from nmt.data.text_files import read_lines
 
@@ -62,12 +60,6 @@ def main() -> None:
             settings = [*STUDENT, f"attention={attention}", f"decoder={decoder}", *epochs, folder]
             runs.train(cell, [*settings, *(files if text == "distilled" else [])])
     write_report(args.output, args.data, runs, args.epochs)
-
-
-def program(name: str, *words: str) -> str:
-    """Run the command nmt-``name``, and return what it prints."""
-    command = [sys.executable, "-m", "nmt.commands.programs", name, *words]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def distil(teacher: Path, data: Path, output: Path) -> dict[str, Any]:

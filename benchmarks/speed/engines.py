@@ -6,13 +6,15 @@ python -m benchmarks.speed.engines --model runs/multi30k/m30k-memory-s1 runs/mul
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from math import inf
 from pathlib import Path
 
 from benchmarks.report import argument_parser, header, row, save, table_head
+from benchmarks.runs import program
 from nmt.data.text_files import read_lines
 from nmt.inference.scores import corpus_scores
 
@@ -43,20 +45,12 @@ def main() -> None:
     )
     lines += table_head(*COLUMNS)
     for model in args.model:
-        run_command("export", f"model={model}", f"shortlist={args.shortlist}")
-        translations: dict[str, list[str]] = {}
-        seconds = {name: float("inf") for name in ENGINES}
-        for _ in range(args.rounds):
-            for name in ENGINES:
-                started = time.perf_counter()
-                translations[name] = translate(model, source, name)
-                seconds[name] = min(seconds[name], time.perf_counter() - started)
+        program("export", f"model={model}", f"shortlist={args.shortlist}")
+        translations, seconds = in_turns(ENGINES, args.rounds, partial(translate, model, source))
         for name, texts in translations.items():
-            scores = corpus_scores(texts, references, lowercase=True)
-            equal = sum(a == b for a, b in zip(texts, translations["torch"], strict=True)) / len(texts)
             rate = sum(len(text.split()) for text in texts) / seconds[name]
-            cells = [f"{scores.bleu:.2f}", f"{scores.chrf:.2f}", f"{100 * equal:.1f} %", f"{seconds[name]:.1f}"]
-            lines.append(row(model.name, name, *cells, f"{rate:,.0f}"))
+            cells = quality(texts, references, translations["torch"])
+            lines.append(row(model.name, name, *cells, f"{seconds[name]:.1f}", f"{rate:,.0f}"))
             print(lines[-1], flush=True)
     save(args.output / "engines.md", lines, show=False)
 
@@ -65,13 +59,29 @@ def translate(model: Path, source: Path, engine: str) -> list[str]:
     """Return the translations of a file by nmt-translate."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out.txt"
-        run_command("translate", f"model={model}", *ENGINES[engine], f"input={source}", f"output={output}")
+        program("translate", f"model={model}", *ENGINES[engine], f"input={source}", f"output={output}")
         return output.read_text(encoding="utf-8").splitlines()
 
 
-def run_command(command: str, *words: str) -> None:
-    """Run a command of the toolkit; raises CalledProcessError if it fails."""
-    subprocess.run([sys.executable, "-m", "nmt.commands.programs", command, *words], check=True, capture_output=True)
+def in_turns(
+    names: Iterable[str], rounds: int, translate: Callable[[str], list[str]]
+) -> tuple[dict[str, list[str]], dict[str, float]]:
+    """Return the translations of each candidate, and its least seconds in rounds in which all take turns."""
+    translations: dict[str, list[str]] = {}
+    seconds = dict.fromkeys(names, inf)
+    for _ in range(rounds):
+        for name in seconds:
+            started = time.perf_counter()
+            translations[name] = translate(name)
+            seconds[name] = min(seconds[name], time.perf_counter() - started)
+    return translations, seconds
+
+
+def quality(texts: list[str], references: list[str], expected: list[str]) -> list[str]:
+    """Return BLEU, chrF, and the share of lines that are ``expected``."""
+    scores = corpus_scores(texts, references, lowercase=True)
+    equal = sum(a == b for a, b in zip(texts, expected, strict=True)) / len(texts)
+    return [f"{scores.bleu:.2f}", f"{scores.chrf:.2f}", f"{100 * equal:.1f} %"]
 
 
 if __name__ == "__main__":

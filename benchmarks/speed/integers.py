@@ -17,7 +17,6 @@ import json
 import logging
 import shutil
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,11 +26,11 @@ import onnxruntime
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from benchmarks.report import argument_parser, header, row, save, table_head
+from benchmarks.speed.engines import in_turns, quality
 from nmt.data.text_files import read_lines
 from nmt.files.checksum import checksum
 from nmt.inference.engines import ABOUT, LoadSettings
 from nmt.inference.onnx.model import open_onnx
-from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
 
 ROWS_PER_CALL, CALLS = 4, 12  # input rows that are kept of each product
@@ -80,20 +79,13 @@ def compare_forms(model: Path, source: list[str], references: list[str], args: a
         translators = {"float32": Translator(open_onnx(model, LoadSettings(engine="onnx", threads=args.threads)))}
         for name, run in runs.items():
             translators[name] = Translator(open_onnx(run, LoadSettings(engine="onnx-int8", threads=args.threads)))
-        translations, seconds = {}, dict.fromkeys(translators, float("inf"))
-        for _ in range(args.rounds):
-            for name, translator in translators.items():
-                started = time.perf_counter()
-                translations[name] = translator.texts(source)
-                seconds[name] = min(seconds[name], time.perf_counter() - started)
+        translations, seconds = in_turns(translators, args.rounds, lambda name: translators[name].texts(source))
         rows = []
         for name, texts in translations.items():
-            scores = corpus_scores(texts, references, lowercase=True)
-            equal = sum(a == b for a, b in zip(texts, translations["float32"], strict=True)) / len(texts)
             signed = name == EXPORTED or (name in FORMS and FORMS[name].kind == QuantType.QInt8)
             shares = saturation(runs[name], source[:LINES]) if signed else ("–", "–")
-            cells = [f"{scores.bleu:.2f}", f"{scores.chrf:.2f}", f"{100 * equal:.1f} %", f"{seconds[name]:.2f}"]
-            rows.append([name, *cells, *shares])
+            cells = quality(texts, references, translations["float32"])
+            rows.append([name, *cells, f"{seconds[name]:.2f}", *shares])
         return rows
 
 
