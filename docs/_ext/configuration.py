@@ -49,7 +49,7 @@ def command_table(command: str) -> Iterator[str]:
     if command == "train":
         settings: type = Train
     else:
-        settings = getattr(import_module(f"nmt.commands.{command}"), command.capitalize())
+        settings = getattr(import_module(f"nmt.commands.{command}"), f"{command.capitalize()}Options")
     file = YamlFile(config_dir() / f"{command}.yaml")
     yield from table(file, get_type_hints(settings, include_extras=True), "")
 
