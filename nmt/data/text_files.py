@@ -12,7 +12,7 @@ from typing import Any
 
 from nmt.data.links import LinkSettings, links_of_first, parse_links, require_links
 from nmt.data.pair import Pair
-from nmt.errors import UserError, counted
+from nmt.errors import UserError, counted, print_message
 from nmt.files.compression import COMPRESSED, foreign_format, is_damage, opener, shell_name
 
 BYTE_ORDER_MARK = "\ufeff"
@@ -31,9 +31,12 @@ def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
     count = 0
     try:
         with _open_bytes(path) as stream:
+            before = _changed_ns(stream, name)
             for line in decode_lines(stream, name):
                 count += 1
                 yield line
+            if _changed_ns(stream, name) != before:
+                print_message(f"warning: {name}: changed while it was read; run the command again")
     except UserError:
         raise
     except Exception as error:
@@ -89,6 +92,13 @@ def _open_bytes(path: str | Path) -> Any:
         raise UserError("-: stdin was read already, and can be read once; name a file for the other text")
     _opened[:] = [sys.stdin]
     return nullcontext(sys.stdin.buffer)
+
+
+def _changed_ns(stream: Any, name: str) -> int | None:
+    """Return the time at which a regular file was changed last; None for stdin and pipes."""
+    if name == STDIN or not os.path.isfile(stream.fileno()):
+        return None
+    return os.fstat(stream.fileno()).st_mtime_ns
 
 
 def _check_format(first: bytes, name: str) -> None:

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import sys
 import tarfile
 import zipfile
@@ -166,6 +167,22 @@ def test_pairs_whose_lines_end_in_cr_are_not_one_long_pair(tmp_path: Path) -> No
 def test_utf8_text_is_taken_for_no_other_format(lines: list[str]) -> None:
     if not lines[0].startswith(("%PDF-", "{\\rtf", "PAR1", "SQLite format 3", "7z\xbc", "BZh", "Rar!", "PK\x03")):
         assert list(decode_lines([f"{line}\n".encode() for line in lines], "x")) == lines
+
+
+@pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
+def test_a_file_that_changes_while_it_is_read_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    file = tmp_path / name
+    write_lines(file, ["a dog"] * 9)
+    lines = read_lines(file)
+    next(lines)
+    assert len([*read_lines(file), *lines]) == 17 and capsys.readouterr().err == ""
+    lines = read_lines(file)
+    next(lines)
+    os.utime(file, (0, 0))  # as an editor does that saves
+    list(lines)
+    assert capsys.readouterr().err == f"warning: {file}: changed while it was read; run the command again\n"
 
 
 def test_stdin_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
