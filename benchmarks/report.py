@@ -20,10 +20,13 @@ def argument_parser(
     threads: int | None = 2,
     rounds: int | None = None,
     runs: str | None = None,
+    data: str | None = None,
+    seeds: Sequence[int] | None = None,
+    report_only: bool = False,
 ) -> argparse.ArgumentParser:
     """Return a parser with the common options; the default of --output is ``output`` in benchmarks/results.
 
-    ``threads``, ``rounds`` and ``runs`` are defaults; None leaves that option out.
+    ``threads``, ``rounds``, ``runs``, ``data`` and ``seeds`` are defaults; None leaves that option out.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     kind = "results file" if Path(output).suffix else "folder of the results"
@@ -36,6 +39,12 @@ def argument_parser(
     if runs is not None:
         help_text = "folder of the runs, reused by a later call; default: %(default)s"
         parser.add_argument("--runs", type=Path, default=Path(runs), help=help_text)
+    if data is not None:
+        parser.add_argument("--data", type=Path, default=Path(data), help="default: %(default)s")
+    if seeds is not None:
+        parser.add_argument("--seeds", type=int, nargs="+", default=seeds, help="default: %(default)s")
+    if report_only:
+        parser.add_argument("--report-only", action="store_true", help="train nothing")
     return parser
 
 

@@ -74,14 +74,13 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argument_parser(__doc__, threads=None)
+    parser = argument_parser(__doc__, threads=None, seeds=[1, 2, 3])
     parser.add_argument("--kinds", nargs="+", default=kinds(), help="rows to train; default: all")
     help_text = "numbers of facts in the test documents; default: %(default)s"
     parser.add_argument("--facts", type=int, nargs="+", default=[10, 50, 200, 1_000], help=help_text)
     help_text = "distractors for each fact, one table per number; default: 0 1, or none with --data"
     parser.add_argument("--distractors", type=int, nargs="+", default=None, help=help_text)
     parser.add_argument("--updates", type=int, default=UPDATES, help="updates of each training; default: %(default)s")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="default: %(default)s")
     help_text = (
         f"folder with qa1_train.txt.gz and qa1_test.txt.gz, or with folders {', '.join(PARTS)} of .question files"
     )

@@ -52,11 +52,10 @@ GENERATED = 8  # sequences at once
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "completion.md", threads=None, rounds=3)
+    parser = argument_parser(__doc__, "completion.md", threads=None, rounds=3, seeds=[1, 2, 3])
     parser.add_argument(
         "--length", type=int, nargs="+", default=[16, 64, 256], help="N of copies; default: %(default)s"
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="default: %(default)s")
     parser.add_argument("--updates", type=int, default=1000, help="of training; default: %(default)s")
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -44,9 +44,8 @@ HALF = PIXELS // 2
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "completion_images.md", threads=1)
+    parser = argument_parser(__doc__, "completion_images.md", threads=1, seeds=[1, 2, 3])
     parser.add_argument("--data", type=Path, help="folder of MNIST; default: scikit-learn's digits")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="default: %(default)s")
     parser.add_argument("--updates", type=int, default=1000, help="of training; default: %(default)s")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

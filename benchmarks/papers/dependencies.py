@@ -54,9 +54,8 @@ class Recaller(nn.Module):
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "dependencies.md", threads=1)
+    parser = argument_parser(__doc__, "dependencies.md", threads=1, seeds=[1, 2, 3])
     parser.add_argument("--updates", type=int, default=300, help="updates of each training; default: %(default)s")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="default: %(default)s")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     shares: dict[str, list[str]] = {}

@@ -44,9 +44,8 @@ CLOZE = {  # rows of cloze_kinds.py
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "few_states.md", threads=None, rounds=7)
+    parser = argument_parser(__doc__, "few_states.md", threads=None, rounds=7, seeds=[1])
     parser.add_argument("--updates", type=int, default=700, help="updates of each training; default: %(default)s")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="default: %(default)s")
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)

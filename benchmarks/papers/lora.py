@@ -43,7 +43,7 @@ COLUMNS = ("trained", "parameters", "share", "loss", "BLEU, new corpus", "BLEU, 
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, runs="runs/lora", threads=1)
+    parser = argument_parser(__doc__, runs="runs/lora", threads=1, report_only=True)
     parser.add_argument("--data", type=Path, nargs=2, required=True, help="folders of Tatoeba and of Multi30k")
     parser.add_argument("--ranks", type=int, nargs="+", default=list(RANKS), help="default: %(default)s")
     parser.add_argument(
@@ -57,7 +57,6 @@ def main() -> None:
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
     parser.add_argument("--limit", type=int, help="pairs of each training and test set; default: all")
     parser.add_argument("--first-only", action="store_true", help="train only Tatoeba to Multi30k")
-    parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     directions = [CORPORA, CORPORA[::-1]]

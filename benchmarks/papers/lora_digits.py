@@ -43,9 +43,8 @@ SHIFTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "lora_digits.md", threads=1)
+    parser = argument_parser(__doc__, "lora_digits.md", threads=1, seeds=[1, 2, 3])
     parser.add_argument("--data", type=Path, help="folder of MNIST; default: scikit-learn's digits")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="default: %(default)s")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     data = digits.load(args.data)

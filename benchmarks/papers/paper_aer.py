@@ -48,7 +48,7 @@ COLUMNS = ("attention", "AER", f"AER, up to {SHORT} source words", "BLEU of Tato
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, runs="runs/paper_aer")
+    parser = argument_parser(__doc__, runs="runs/paper_aer", report_only=True)
     parser.add_argument("--gold", type=Path, default=Path("data/alignments/de-en"), help="default: %(default)s")
     parser.add_argument("--tatoeba", type=Path, default=Path("data/tatoeba-de-en"), help="default: %(default)s")
     parser.add_argument("--multi30k", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
@@ -56,7 +56,6 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=10_000, help="of each run; default: %(default)s")
     parser.add_argument("--precision", choices=("float32", "bf16"), default="bf16", help="default: %(default)s")
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
-    parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
     runs = Runs.of(args)
     for kind in [] if args.report_only else args.kinds:

@@ -61,7 +61,7 @@ SMOOTHED = 15  # logged losses in a running mean; batches of short and long sequ
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, runs="runs/paper_copy", rounds=5)
+    parser = argument_parser(__doc__, runs="runs/paper_copy", rounds=5, report_only=True)
     parser.add_argument("--size", choices=("small", "full"), default="small", help="default: %(default)s")
     parser.add_argument("--lengths", type=int, nargs="+", choices=LENGTHS, default=LENGTHS, help="default: all")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all")
@@ -70,7 +70,6 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="start no training that would end later than this; default: none")
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all cells get")
     parser.add_argument("--name", help="of the results files; default: paper_copy_SIZE, and _UPDATES if they are given")
-    parser.add_argument("--report-only", action="store_true", help="train nothing")
     parser.add_argument("--decoding-only", action="store_true", help="measure the decoding time only")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

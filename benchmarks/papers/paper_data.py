@@ -30,13 +30,11 @@ COLUMNS = (
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, runs="runs/paper_data")
-    parser.add_argument("--data", type=Path, default=Path("data/tatoeba-de-en"), help="default: %(default)s")
+    parser = argument_parser(__doc__, runs="runs/paper_data", data="data/tatoeba-de-en", report_only=True)
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="default: %(default)s")
     parser.add_argument("--updates", type=int, default=10_000, help="of each run; default: %(default)s")
     parser.add_argument("--precision", choices=("float32", "bf16"), default="bf16", help="default: %(default)s")
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
-    parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
     runs = Runs.of(args)
     for size in [] if args.report_only else args.sizes:

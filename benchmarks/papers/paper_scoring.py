@@ -25,10 +25,8 @@ COLUMNS = ("write / read", "seeds", "valid loss", "test BLEU", "AER", "AER of ea
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, runs="runs/paper_scoring")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="default: %(default)s")
+    parser = argument_parser(__doc__, runs="runs/paper_scoring", seeds=[1, 2, 3], report_only=True)
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
-    parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
     runs = Runs.of(args, curves=("valid_loss",))
     for seed in [] if args.report_only else args.seeds:

@@ -86,14 +86,14 @@ class System(NamedTuple):
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "marian.md", rounds=5, runs="runs/marian", threads=None)
+    parser = argument_parser(
+        __doc__, "marian.md", rounds=5, runs="runs/marian", threads=None, data="data/multi30k", report_only=True
+    )
     parser.add_argument("--marian", type=Path, required=True, help="a Python with pymarian and sentencepiece")
     parser.add_argument("--ct2", type=Path, required=True, help="a Python with ctranslate2 and sentencepiece")
     parser.add_argument("--students", type=Path, default=Path("runs/students"), help="default: %(default)s")
-    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS[:1], help="models of Marian")
     parser.add_argument("--epochs", type=int, default=40, help="of Marian; default: %(default)s")
-    parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
     for cell in () if args.report_only else args.cells:
         train(cell, args)

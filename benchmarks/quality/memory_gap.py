@@ -144,13 +144,12 @@ CORPORA = {
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "memory_gap.md", runs="runs/memory_gap")
+    parser = argument_parser(__doc__, "memory_gap.md", runs="runs/memory_gap", report_only=True)
     parser.add_argument("--corpus", choices=CORPORA, default="captions", help="default: %(default)s")
     parser.add_argument("--data", type=Path, help="default: data/multi30k, or the usual folder of another corpus")
     parser.add_argument("--cells", nargs="+", choices=CELLS, help="default: all of the corpus")
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds; default: %(default)s")
     parser.add_argument("--epochs", type=int, default=12, help="default: %(default)s")
-    parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
     corpus = CORPORA[args.corpus]
     data = args.data or Path(corpus.default)

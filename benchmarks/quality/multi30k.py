@@ -56,11 +56,9 @@ BEAM = 5
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, runs="runs/multi30k", rounds=10)
-    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
+    parser = argument_parser(__doc__, runs="runs/multi30k", rounds=10, data="data/multi30k", report_only=True)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all")
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32", help="default: %(default)s")
-    parser.add_argument("--report-only", action="store_true", help="train nothing")
     parser.add_argument("--name", default="multi30k", help="of the results files; default: %(default)s")
     args = parser.parse_args()
     runs = Runs.of(args, curves=("valid_bleu",))

@@ -39,11 +39,11 @@ ROUNDS = 3
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "students.md", runs="runs/students", threads=1)
-    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
+    parser = argument_parser(
+        __doc__, "students.md", runs="runs/students", threads=1, data="data/multi30k", report_only=True
+    )
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS, help="students; default: all")
     parser.add_argument("--epochs", type=int, default=12, help="of the students; default: %(default)s")
-    parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
     runs = Runs.of(args)
     folder = f"data.folder={args.data.resolve()}"

@@ -29,9 +29,8 @@ COLUMNS = ("model", "engine", "BLEU", "chrF", "lines equal to torch", "s", "targ
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, threads=None, rounds=3)
+    parser = argument_parser(__doc__, threads=None, rounds=3, data="data/multi30k")
     parser.add_argument("--model", type=Path, nargs="+", required=True, help="trained models")
-    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
     parser.add_argument("--part", default="test2016", help="default: %(default)s")
     help_text = "translations per source piece in the shortlist; default: %(default)s"
     parser.add_argument("--shortlist", type=int, default=100, help=help_text)

@@ -56,9 +56,8 @@ COLUMNS = ("model", "weights", "BLEU", "chrF", "lines equal to float32", "s", "p
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "integers.md", rounds=3)
+    parser = argument_parser(__doc__, "integers.md", rounds=3, data="data/multi30k")
     parser.add_argument("--model", type=Path, nargs="+", required=True, help="exported models")
-    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
     parser.add_argument("--part", default="test2016", help="default: %(default)s")
     args = parser.parse_args()
     logging.disable(logging.WARNING)  # the quantiser logs advice for its developers
