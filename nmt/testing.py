@@ -93,13 +93,13 @@ def check_attention(
         raise BrokenLaw("\n".join(messages))
 
 
-def _build(kind: Callable[..., Any], sizes: dict[str, int], settings: dict[str, Any]) -> Attention:
+def _build(attention: Callable[..., Any], sizes: dict[str, int], settings: dict[str, Any]) -> Attention:
     """Return the attention with equal random parameters in every call; other random numbers are not changed."""
-    accepted = parameters_of(kind)
+    accepted = parameters_of(attention)
     wanted = {name: size for name, size in sizes.items() if accepted.takes_any or name in accepted.named}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        built = kind(**wanted, **settings)
+        built = attention(**wanted, **settings)
     if not isinstance(built, Attention):
         raise TypeError(f"{type(built).__name__}: not an attention; give a subclass of nmt.attention.base.Attention")
     return built

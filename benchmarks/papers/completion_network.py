@@ -46,7 +46,8 @@ class Network(nn.Module):
         nn.init.normal_(self.embedding.weight, std=0.1)  # as in ``build_model``: positions stay visible beside symbols
         self.inputs = PositionedEmbeddings(embedding_size=SIZE, size=SIZE)
         self.layers = nn.ModuleList(
-            EncoderLayer(size=SIZE, heads=HEADS, inner_size=2 * SIZE, dropout=0.0, kind=kind) for _ in range(LAYERS)
+            EncoderLayer(size=SIZE, heads=HEADS, inner_size=2 * SIZE, dropout=0.0, self_attention=kind)
+            for _ in range(LAYERS)
         )
         self.output = nn.Sequential(nn.LayerNorm(SIZE), nn.Linear(SIZE, symbols))
 

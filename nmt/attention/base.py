@@ -118,9 +118,9 @@ class Attention(nn.Module):
 
     def use_slots(self, slots: int) -> None:
         """Write and read the first ``slots`` slots only, from now on. Raises ValueError if the attention cannot."""
-        kind = type(self).__name__
+        name = type(self).__name__
         raise ValueError(
-            f"{kind} was trained to use all of its slots; train with attention=nested_memory, or remove it"
+            f"{name} was trained to use all of its slots; train with attention=nested_memory, or remove it"
         )
 
     def check_length(self, length: Tensor) -> None:

@@ -45,12 +45,12 @@ class MultiHeadAttention(Attention):
         except ValueError as error:
             raise ValueError(_inside(str(error))) from None
         if not self.inner.reads_source:
-            kind = type(self.inner).__name__
-            raise ValueError(f"attention.inner={kind}: has no contexts to join; choose another, or attention=none")
+            name = type(self.inner).__name__
+            raise ValueError(f"attention.inner={name}: has no contexts to join; choose another, or attention=none")
         if separate_values and not isinstance(self.inner, SourceAttention):
-            kind = type(self.inner).__name__
+            name = type(self.inner).__name__
             raise ValueError(
-                f"attention.separate_values=true: attention.inner={kind} compares no keys with queries; set "
+                f"attention.separate_values=true: attention.inner={name} compares no keys with queries; set "
                 "attention.separate_values=false, or choose luong, bahdanau, sparse, local or hashed inside"
             )
         self.context_size = heads * self.inner.context_size

@@ -63,7 +63,7 @@ def _encode_all(translator: Translator, options: EncodeOptions, folder: Path) ->
 
     if options.piece_length is not None:
         require_streaming(translator)
-    kind = translator.attention.class_name
+    attention = translator.attention.class_name
     model = weights_fingerprint(translator.trained)
     progress = Progress(total=line_counter(options.input))
     done = 0
@@ -77,7 +77,7 @@ def _encode_all(translator: Translator, options: EncodeOptions, folder: Path) ->
                 print_message(f"warning: {options.input or STDIN}:{done}: {error}; its memory is empty")
                 encoded = EncodedLine(None)
             path = folder / memory_name(done)
-            previous = save_memory(path, encoded, kind=kind, model=model, number=done, previous=previous)
+            previous = save_memory(path, encoded, attention=attention, model=model, number=done, previous=previous)
             progress.show(done)
     progress.close()
     translator.conclude_text()

@@ -279,11 +279,11 @@ def weights_fingerprint(trained: TrainedModel) -> str:
 
 
 def save_memory(
-    path: Path, line: EncodedLine, *, kind: str, model: str, number: int | None = None, previous: str = ""
+    path: Path, line: EncodedLine, *, attention: str, model: str, number: int | None = None, previous: str = ""
 ) -> str:
     """Write an encoded line to ``path`` and return its digest.
 
-    ``kind`` is the attention's class name, ``model`` the fingerprint of the model. A line of a text has its ``number``,
+    ``attention`` is its class name, ``model`` the fingerprint of the model. A line of a text has its ``number``,
     from 1, and the digest of the line before. Raises UserError if the file cannot be written.
     """
     tensors: dict[str, Tensor] = {}
@@ -297,7 +297,7 @@ def save_memory(
     if line.words is not None:
         tensors["words"] = torch.tensor([line.words, line.words.last])
     blank = str(line.source is None).lower()
-    metadata = {"format": str(FORMAT), "kind": kind, "model": model, "seed": str(line.seed), "blank": blank}
+    metadata = {"format": str(FORMAT), "kind": attention, "model": model, "seed": str(line.seed), "blank": blank}
     if number is not None:
         metadata |= {"line": str(number), "previous": previous}
     digest = fingerprint(metadata, tensors)
@@ -319,11 +319,11 @@ def memory_name(number: int) -> str:
 def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine:
     """Load an encoded line. Raises UserError if it is damaged or belongs to a model with another fingerprint."""
     metadata, tensors = _read(path)
-    kind = type(trained.model.attention).__name__
+    attention = type(trained.model.attention).__name__
     require_format(metadata.get("format"), FORMAT, name=path, fix="encode again")
-    if metadata.get("kind") != kind:
+    if metadata.get("kind") != attention:
         raise UserError(
-            f"{path}: a memory of {metadata.get('kind')}, but the model has {kind}; use the model that encoded it"
+            f"{path}: a memory of {metadata.get('kind')}, but the model has {attention}; use the model that encoded it"
         )
     if metadata.get("model") != model:
         raise UserError(f"{path}: a memory of another model; use the model that encoded it, or encode again")

@@ -25,7 +25,7 @@ from nmt.settings.bounds import Layers, Share, Size
 from nmt.settings.plugins import Plugin, PluginPoint
 
 SELF_ATTENTION = PluginPoint(SelfAttention, ("nmt.self_attention",), frozenset({"size", "heads", "max_length"}))
-Kind = Annotated[Callable[..., SelfAttention], Plugin(f"{__name__}.SELF_ATTENTION")]
+SelfAttentionBuilder = Annotated[Callable[..., SelfAttention], Plugin(f"{__name__}.SELF_ATTENTION")]
 """Builds the self-attention of a layer, given ``size`` and ``heads``."""
 
 
@@ -67,11 +67,11 @@ class EncoderLayer(nn.Module):
     """Self-attention over the source, then a feed-forward network, with dropout of both results (§5.4)."""
 
     def __init__(
-        self, *, size: int, heads: int, inner_size: int, dropout: float, kind: Callable[..., SelfAttention]
+        self, *, size: int, heads: int, inner_size: int, dropout: float, self_attention: SelfAttentionBuilder
     ) -> None:
         super().__init__()
         self.self_attention_norm = nn.LayerNorm(size)
-        self.self_attention = kind(size=size, heads=heads)
+        self.self_attention = self_attention(size=size, heads=heads)
         self.feed_forward_norm = nn.LayerNorm(size)
         self.feed_forward = FeedForward(size=size, inner_size=inner_size)
         self.dropout = Dropout(dropout)
@@ -153,7 +153,7 @@ class TransformerEncoder(nn.Module):
         heads: Size = 4,
         feedforward_size: Size = 1024,
         dropout: Share = 0.1,
-        self_attention: Kind = SoftmaxSelfAttention,
+        self_attention: SelfAttentionBuilder = SoftmaxSelfAttention,
     ) -> None:
         super().__init__()
         require_heads("encoder", hidden_size, heads)
@@ -166,7 +166,7 @@ class TransformerEncoder(nn.Module):
             heads=heads,
             inner_size=feedforward_size,
             dropout=dropout,
-            kind=self_attention,
+            self_attention=self_attention,
         )
         self.blocks = new_layers("encoder", layers, new_layer)
         limit: int | None = self.blocks[0].self_attention.max_source_length  # type: ignore[union-attr, assignment]
@@ -219,7 +219,7 @@ class TransformerDecoder(Decoder):
         heads: Size = 4,
         feedforward_size: Size = 1024,
         dropout: Share = 0.1,
-        self_attention: Kind = SoftmaxSelfAttention,
+        self_attention: SelfAttentionBuilder = SoftmaxSelfAttention,
         tied: bool = False,
     ) -> None:
         super().__init__()
@@ -241,14 +241,14 @@ class TransformerDecoder(Decoder):
             heads=heads,
             inner_size=feedforward_size,
             dropout=dropout,
-            kind=self_attention,
+            self_attention=self_attention,
         )
         self.blocks = new_layers("decoder", layers, new_layer)
         for block in self._layers():
             if problem := block.self_attention.not_causal:
-                kind = type(block.self_attention).__name__
+                name = type(block.self_attention).__name__
                 raise ValueError(
-                    f"decoder.self_attention={kind}: {problem}; choose another for the decoder, such as linear"
+                    f"decoder.self_attention={name}: {problem}; choose another for the decoder, such as linear"
                 )
         self.norm = nn.LayerNorm(hidden_size)
         self.output = nn.Linear(hidden_size, embedding.num_embeddings)

@@ -89,8 +89,8 @@ class Contexts(Teacher):
                 f"{self.setting}: its attention compares no source states; train it with attention=bahdanau"
             )
         if not model.attention.needs_trace:
-            kind = type(model.attention).__name__
-            raise UserError(f"guide=contexts: {kind} keeps no contexts; choose attention=memory, or guide=teacher")
+            name = type(model.attention).__name__
+            raise UserError(f"guide=contexts: {name} keeps no contexts; choose attention=memory, or guide=teacher")
         teacher = self.model.state_dict()
         weights = model.state_dict()
         agreeing = {name for name in teacher if name in weights and teacher[name].shape == weights[name].shape}

@@ -62,7 +62,7 @@ def make_translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Trans
 def store(path: Path, translator: Translator, line: str, **options: Any) -> EncodedLine:
     """Encode the line, write it to disk and load it."""
     model = weights_fingerprint(translator.trained)
-    save_memory(path, encode_line(translator, line, **options), kind=translator.attention.class_name, model=model)
+    save_memory(path, encode_line(translator, line, **options), attention=translator.attention.class_name, model=model)
     return load_memory(path, translator.trained, model=model)
 
 
@@ -279,7 +279,10 @@ class TestFiles:
         memory = line.source.memory._replace(**tensors)
         model = weights_fingerprint(translator.trained)
         save_memory(
-            path, line._replace(source=line.source._replace(memory=memory)), kind="CovarianceAttention", model=model
+            path,
+            line._replace(source=line.source._replace(memory=memory)),
+            attention="CovarianceAttention",
+            model=model,
         )
         if changes:
             from safetensors import safe_open
@@ -336,7 +339,7 @@ class TestFiles:
     def test_an_unwritable_path_is_reported_in_one_line(self, translator: Translator, tmp_path: Path) -> None:
         place = tmp_path / "absent" / "memory"  # safetensors raises its own error, as for a full disk
         with pytest.raises(UserError, match=rf"^{place}: cannot be written \(.*\); free some space or .*$"):
-            save_memory(place, encode_line(translator, "a dog"), kind="CovarianceAttention", model="")
+            save_memory(place, encode_line(translator, "a dog"), attention="CovarianceAttention", model="")
 
     def test_memories_have_the_precision_of_the_weights(self, path: Path, translator: Translator) -> None:
         for dtype in (torch.float64, torch.float32, torch.float64):

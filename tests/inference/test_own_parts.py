@@ -132,7 +132,7 @@ def test_stored_memories_give_the_same_translations(case: str, translator: Trans
         for number, line in enumerate(LINES):
             file = tmp_path / f"{number}.safetensors"
             encoded = encode_line(translator, line, piece_length=piece_length, trace=True)
-            save_memory(file, encoded, kind=kind, model=model)
+            save_memory(file, encoded, attention=kind, model=model)
             stored.append(load_memory(file, translator.trained, model=model))
             assert stored[-1].source is not None
             assert type(stored[-1].source.memory) is translator.trained.model.attention.memory_type
