@@ -66,9 +66,8 @@ def compose_train(arguments: Sequence[str], *, resumed: Path | None = None) -> d
     """
 
     def inherit(config: dict[str, Any]) -> dict[str, Any]:
-        if config["init_from"] is None:
-            return config
-        return inherit_settings(config, arguments, resumed, text=not _chooses_text(config, arguments))
+        text = config["init_from"] is not None and not _chooses_text(config, arguments)
+        return inherit_settings(config, arguments, resumed, text=text)
 
     def check(config: dict[str, Any]) -> list[str]:
         return [*train_problems(config), *_ignored_tokenizer(config, arguments)]

@@ -33,17 +33,22 @@ def inherit_settings(
     """Return ``config`` with the model settings of the run in ``init_from``, and with its data source if ``text``.
 
     A part or key that ``arguments`` set keeps its new value. A ``resumed`` run has inherited them already, so they are
-    read from its own folder. Raises UserError where the run has no configuration.
+    read from its own folder. Without ``init_from``, it keeps the classes of its parts, whose defaults may have changed
+    since it was started. Raises UserError where the run has no configuration.
     """
     folder = config["init_from"]
-    if not isinstance(folder, str):
+    if resumed is None and not isinstance(folder, str):
         return config  # null, or a wrong type, which the check of the configuration reports
     start = read_yaml(Path(resumed or folder) / CONFIG_FILE, "" if resumed else f"init_from={folder}")
     merged = deepcopy(config)
     overridden = {key_of(word) for word in arguments}
-    if text:
+    parts: Sequence[str] = INHERITED
+    if folder is None:
+        parts = [part for part in INHERITED if _class_of(start, part) not in (MISSING, _class_of(config, part))]
+    elif text:
         start["data"] = merged["data"] = _stored_text(start, resumed or folder)
-    for part in ("data", *INHERITED) if text else INHERITED:
+        parts = ("data", *INHERITED)
+    for part in parts:
         inherited = value_at(start, part)
         if inherited is MISSING and part == "data.remove_invisible":
             inherited = None  # a model of an earlier version
@@ -79,6 +84,10 @@ def _without_case(data: dict[str, Any]) -> dict[str, Any]:
     return (
         {key: value for key, value in data.items() if f"data.{key}" not in TEXT_CHANGES} if is_prepared(data) else data
     )
+
+
+def _class_of(config: Mapping[str, Any], part: str) -> Any:
+    return value_at(config, f"{part}._target_")
 
 
 def value_at(tree: Any, key: str) -> Any:

@@ -82,7 +82,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["attention=memroy"], "did you mean memory?"),
         (["attention.slots=0"], "attention.slots=0: must be at least 1 (conf/attention/memory.yaml)"),
         (["attention.slots=true"], "attention.slots=true: must be a whole number"),
-        (["attention.write_score=sigmoidal"], "softmax | sigmoid; did you mean sigmoid?"),
+        (["attention=memory", "attention.write_score=sigmoidal"], "softmax | sigmoid; did you mean sigmoid?"),
         (["optimizer.lr=abc"], "optimizer.lr=abc: must be a number"),
         (["optimizer.lr=nan"], "optimizer.lr=nan: must be greater than 0"),
         (["optimizer.lr=inf"], "optimizer.lr=inf: must be finite (conf/optimizer/adam.yaml)"),
@@ -216,10 +216,20 @@ def test_choices_of_config_dir_are_suggested_and_located(tmp_path: Path) -> None
 
 
 def test_null_overrides_a_setting_inherited_from_init_from(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text(to_yaml(train_config(["attention.slots=5", "decoder=lstm"])), "utf-8")
-    words = [f"init_from={tmp_path}", "attention.renormalise=null"]
-    attention = train_config(words).attention
-    assert (attention["slots"], attention["renormalise"]) == (5, None)
+    started = train_config(["attention.slots=5", "tokenizer.normalisation=nfkc"])
+    (tmp_path / "config.yaml").write_text(to_yaml(started), "utf-8")
+    words = [f"init_from={tmp_path}", "tokenizer.normalisation=null"]
+    config = train_config(words)
+    assert (config.attention["slots"], config.tokenizer.normalisation) == (5, None)
+
+
+def test_resumed_run_keeps_its_attention_if_the_default_changes(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(to_yaml(train_config(["attention=bahdanau"])), "utf-8")
+    classes = [
+        train_config(words, resumed=tmp_path).attention["_target_"].rpartition(".")[2]
+        for words in ([], ["attention=luong"])
+    ]
+    assert classes == ["BahdanauAttention", "LuongAttention"]
 
 
 @pytest.mark.parametrize(("stored", "expected"), [("bom", "bom"), ("all", "all"), ("null", None), (None, None)])
