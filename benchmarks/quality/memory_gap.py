@@ -118,7 +118,7 @@ CORPORA = {
         "train",
         ("valid", "test2016", "test2017"),
         "data/multi30k",
-        cells=tuple(cell for cell in CELLS if cell != "located_memory"),
+        cells=tuple(CELLS),
     ),
     "tatoeba": Corpus(
         "164,652 pairs of Tatoeba",

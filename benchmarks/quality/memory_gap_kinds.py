@@ -139,19 +139,12 @@ class SharperLocatedContentRead(LocatedContentRead):
     start = 8.0
 
 
-class GeneralLocatedRead(LocatedMemoryAttention):
-    """Located memory that reads the sums of its slots instead of their means."""
-
-    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        return super().read_weights(query, memory) * masses(memory)[:, None]
-
-
 class MeanLocatedRead(LocatedMemoryAttention):
-    """Located memory with scaled scores of two projections: β = softmax(W_β d + M W_k W_q d / √A)."""
+    """Located memory with two projections in its scores: β = softmax(W_β d + M W_c W_q d / √A)."""
 
     def __init__(self, *, state_size: int, query_size: int, **settings: Any) -> None:
         super().__init__(state_size=state_size, query_size=query_size, **settings)
-        self.W_k = nn.Linear(state_size, SIZE, bias=False)
+        self.W_c = nn.Linear(state_size, SIZE, bias=False)
         self.W_q = nn.Linear(query_size, SIZE, bias=False)
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
@@ -161,7 +154,19 @@ class MeanLocatedRead(LocatedMemoryAttention):
 
 
 class GeneralMeanLocatedRead(LocatedMemoryAttention):
-    """Located memory as it is."""
+    """Located memory whose scores of contents are not divided by √D: Luong's general score."""
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        assert memory.keys is not None
+        beta = torch.softmax(self.W_beta(query) + query @ memory.keys.transpose(1, 2), dim=2)
+        return beta / masses(memory)[:, None]
+
+
+class GeneralLocatedRead(GeneralMeanLocatedRead):
+    """``GeneralMeanLocatedRead`` that reads the sums of its slots instead of their means."""
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return super().read_weights(query, memory) * masses(memory)[:, None]
 
 
 class ClearQueryDecoder(LSTMDecoder):

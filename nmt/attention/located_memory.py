@@ -1,10 +1,12 @@
 """Memory attention whose slots start as stretches of the source, and are compared with the query.
 
 Britz, Guan & Luong (2017), arXiv 1707.00110, whose score of a slot is added to that of Luong et al. (2015), arXiv
-1508.04025.
+1508.04025, divided by √D as by Vaswani et al. (2017), arXiv 1706.03762.
 """
 
 from __future__ import annotations
+
+from math import sqrt
 
 import torch
 from torch import Tensor, nn
@@ -21,10 +23,10 @@ class LocatedMemoryAttention(Attention):
     """K mean states M_k, one per stretch of the source, which a query scores by their index and their content.
 
     M_k = Σ_s α_sk h_s / Σ_s α_sk    α_s = softmax(W_α h_s − γ n² (s/|S| − k/K)²)    once per source
-    c_t = Σ_k β_tk M_k               β_t = softmax(W_β d_t + M W_k d_t)              once per query
+    c_t = Σ_k β_tk M_k               β_t = softmax(W_β d_t + M W_c d_t / √D)         once per query
 
     Both softmaxes are over the K slots. s and k are the middles of a state and of a stretch, n = min(|S|, K), and γ is
-    learned. The keys M W_k are computed once per source.
+    learned. D is the size of d_t. The keys M W_c are computed once per source.
     """
 
     def __init__(self, *, state_size: Size, query_size: Size, slots: Size = 32) -> None:
@@ -33,7 +35,7 @@ class LocatedMemoryAttention(Attention):
         self.streaming = False  # a stretch depends on the length of the source
         self.W_alpha = nn.Linear(state_size, slots, bias=False)
         self.W_beta = nn.Linear(query_size, slots, bias=False)
-        self.W_k = nn.Linear(state_size, query_size, bias=False)
+        self.W_c = nn.Linear(state_size, query_size, bias=False)
         self.gamma = nn.Parameter(torch.full((), SHARPNESS))
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
@@ -52,13 +54,13 @@ class LocatedMemoryAttention(Attention):
 
     def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
         memory = super().write_part(states, mask, start, trace)
-        return memory._replace(keys=self.W_k(memory.slots / masses(memory)[..., None]))
+        return memory._replace(keys=self.W_c(memory.slots / masses(memory)[..., None]))
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return β / Σ_s α_s (B, Q, K), the weight of the sum of states in each slot for each query."""
         assert memory.keys is not None
-        beta = torch.softmax(self.W_beta(query) + query @ memory.keys.transpose(1, 2), dim=2)
-        return beta / masses(memory)[:, None]
+        content = query @ memory.keys.transpose(1, 2) / sqrt(query.shape[2])
+        return torch.softmax(self.W_beta(query) + content, dim=2) / masses(memory)[:, None]
 
 
 def masses(memory: Memory) -> Tensor:

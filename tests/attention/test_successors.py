@@ -64,7 +64,7 @@ def located_memory_loop(attention: LocatedMemoryAttention) -> Loop:
             alpha.append(powers / powers.sum())
         phi = [a / sum(alpha) for a in alpha]
         means = sum(torch.outer(p, state) for p, state in zip(phi, h, strict=True))
-        beta = (attention.W_beta(q) + attention.W_k(means) @ q).exp()
+        beta = (attention.W_beta(q) + attention.W_c(means) @ q / len(q) ** 0.5).exp()
         return mix([p @ (beta / beta.sum()) for p in phi], h)
 
     return loop
