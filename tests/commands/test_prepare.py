@@ -181,7 +181,7 @@ def cut_short(text: str) -> str:
 def test_text_that_changes_between_its_readings_is_noticed(
     names: list[str], change: Any, words: list[str], sample: int, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = prepare_module.scan
+    original = prepare_module.scan_pairs
 
     def scan(pairs: Any) -> Any:
         scanned = original(pairs)
@@ -190,7 +190,7 @@ def test_text_that_changes_between_its_readings_is_noticed(
         return scanned
 
     monkeypatch.setattr(prepare_module, "SAMPLE_PAIRS", sample)
-    monkeypatch.setattr(prepare_module, "scan", scan)
+    monkeypatch.setattr(prepare_module, "scan_pairs", scan)
     with pytest.raises(UserError, match="^data.train: the text changed while it was read; run the command again"):
         prepare(words)
     assert not Path("mine").exists()
