@@ -13,9 +13,9 @@ import numpy as np
 from nmt.data.links import Link
 from nmt.data.words import PieceWords, last_words, missing_words, split_words
 from nmt.errors import counted
+from nmt.text.specials import SPACE
 from nmt.text.writing import UNSPACED
 
-SPACE = "▁"  # how SentencePiece writes a space
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 

@@ -28,7 +28,7 @@ from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, li
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
 from nmt.files.compression import MARKUP, format_ending
-from nmt.inference.translation import Scores, alignment_lines, output_lines
+from nmt.inference.translation import ScoreColumn, alignment_lines, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 from nmt.settings.bounds import AtLeast, AtMost
 from nmt.system.machine import usable_cores
@@ -98,7 +98,7 @@ class TranslateOptions(WorkerOptions):
     memory: str | None
     output: str | None
     format: Literal["text", "html", "markdown", "srt", "po"]
-    scores: Scores
+    scores: ScoreColumn
     alignments: str | None
     prefix: str | None
     workers: WorkerCount | None
@@ -224,7 +224,7 @@ def translate(options: TranslateOptions) -> None:
                 write_links(result.links)
 
 
-def describe_scores(search: SearchOptions, scores: Scores = True) -> str:
+def describe_scores(search: SearchOptions, scores: ScoreColumn = True) -> str:
     """Return one line that says how scores are computed."""
     if scores == "confidence":
         return "scores: confidence, the geometric mean of the probabilities of all pieces and </s>"
@@ -319,7 +319,7 @@ def shard_results_of(
     input: str | None,
     output: str,
     workers: int,
-    scores: Scores,
+    scores: ScoreColumn,
     alignments: bool = False,
 ) -> Iterator[Iterator[Done]]:
     """Yield the results of the shards, one for each group of lines of ``input``: see ``shard_results``.

@@ -68,32 +68,32 @@ class Subheading(NamedTuple):
     text: str
 
 
-Block = str | Table | Picture | Subheading | list[tuple[str, str]]
+SectionPart = str | Table | Picture | Subheading | list[tuple[str, str]]
 """A part of a section: a paragraph, a table, a picture, a heading, or a list of names and texts. No text is HTML."""
 
 
-def comparison_page(title: str, sections: Sequence[tuple[str, Sequence[Block]]]) -> str:
+def comparison_page(title: str, sections: Sequence[tuple[str, Sequence[SectionPart]]]) -> str:
     """Return the page as HTML text. Each section has a heading ("" for none). Pictures are embedded."""
-    parts = [f"<h1>{escape(title)}</h1>"]
-    for heading, blocks in sections:
-        parts += [f"<h2>{escape(heading)}</h2>"] if heading else []
-        parts += map(_html, blocks)
-    return html_page(title, STYLE, "\n".join(parts))
+    lines = [f"<h1>{escape(title)}</h1>"]
+    for heading, parts in sections:
+        lines += [f"<h2>{escape(heading)}</h2>"] if heading else []
+        lines += map(_html, parts)
+    return html_page(title, STYLE, "\n".join(lines))
 
 
-def _html(block: Block) -> str:
-    if isinstance(block, Table):
-        return _html_table(block)
-    if isinstance(block, Picture):
-        data = base64.b64encode(block.file.read_bytes()).decode("ascii")
-        caption = escape(block.caption)
+def _html(part: SectionPart) -> str:
+    if isinstance(part, Table):
+        return _html_table(part)
+    if isinstance(part, Picture):
+        data = base64.b64encode(part.file.read_bytes()).decode("ascii")
+        caption = escape(part.caption)
         image = f'<img src="data:image/png;base64,{data}" alt="{caption}">'
         return f'<figure><div class="scroll">{image}</div><figcaption>{caption}</figcaption></figure>'
-    if isinstance(block, Subheading):
-        return f"<h3>{escape(block.text)}</h3>"
-    if isinstance(block, list):
-        return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in block)}</dl>"
-    lines = "<br>".join(map(escape, block.split("\n")))
+    if isinstance(part, Subheading):
+        return f"<h3>{escape(part.text)}</h3>"
+    if isinstance(part, list):
+        return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in part)}</dl>"
+    lines = "<br>".join(map(escape, part.split("\n")))
     return f"<p>{lines}</p>"
 
 

@@ -14,7 +14,7 @@ from nmt.comparison.alignments import load_translator, measure_alignments
 from nmt.comparison.figures import Panel, draw_curves, draw_heatmaps, draw_lengths, draw_pareto, save_formats
 from nmt.comparison.measures import Bucket, Measurements, length_buckets, spread_rows
 from nmt.comparison.models import CompareOptions, FinishedRun, TestSet, choose_baseline, group_runs, read_test_set
-from nmt.comparison.page import Block, Picture, Subheading, Table, comparison_page, latex, markdown, table_of
+from nmt.comparison.page import Picture, SectionPart, Subheading, Table, comparison_page, latex, markdown, table_of
 from nmt.comparison.results import (
     SCORES,
     SIZES,
@@ -83,7 +83,7 @@ def write_report(
     make_folder(figures)
     notes = explain_measures(options, sum(len(group) for _, group in timed), test.tokenizer)
     notes += [(f"not timed: {label}, {engine}", reason) for (label, engine), reason in failures.items()]
-    sections: list[tuple[str, Sequence[Block]]] = [
+    sections: list[tuple[str, Sequence[SectionPart]]] = [
         ("", summarise(rows, baseline.label, len(test.sources), missing)),
         *((table.heading, [table]) for table in tables),
         *((heading, [picture]) for heading, picture in _pictures(figures, rows, buckets, options)),
@@ -168,33 +168,33 @@ def _pictures(
 
 def _sentences(
     folder: Path, drawn: Mapping[str, Sequence[Mapping[str, Any]]], test: TestSet, rows: Sequence[int]
-) -> list[Block]:
+) -> list[SectionPart]:
     """Draw each sentence once for all models: their alignments, then α and β of those that write into slots.
 
     A last picture shows β_tk α_ks, unless weights are negative.
     """
-    blocks: list[Block] = []
+    parts: list[SectionPart] = []
     for number, row in enumerate(rows):
         gold = test.golds[row].possible if test.golds else ()
         weights = {label: examples[number] for label, examples in drawn.items() if examples[number]["weights"]}
         slots = {label: example for label, example in weights.items() if example["write"]}
-        blocks += [Subheading(f"Sentence {number + 1}"), f"{test.sources[row]}\n{test.references[row]}"]
+        parts += [Subheading(f"Sentence {number + 1}"), f"{test.sources[row]}\n{test.references[row]}"]
         if weights:
             panels = [
                 Panel(label, np.array(example["weights"]), example["target"], example["source"], gold=gold)
                 for label, example in weights.items()
             ]
             path = save_formats(draw_heatmaps(panels), folder / f"alignments-{number + 1}")
-            blocks.append(Picture(path, f"Alignments between words: {', '.join(weights)}."))
+            parts.append(Picture(path, f"Alignments between words: {', '.join(weights)}."))
         if slots:
             panels = [panel for label, example in slots.items() for panel in _slots(label, example)]
             path = save_formats(draw_heatmaps(panels, columns=2), folder / f"slots-{number + 1}")
             text = "α (written): each source piece in each slot. β (read): each slot for each target piece."
-            blocks.append(Picture(path, text))
+            parts.append(Picture(path, text))
         if mixed := [panel for label, example in slots.items() for panel in _mixed_slots(label, example)]:
             path = save_formats(draw_heatmaps(mixed), folder / f"slot-colours-{number + 1}")
-            blocks.append(Picture(path, MIXED))
-    return blocks
+            parts.append(Picture(path, MIXED))
+    return parts
 
 
 def _mixed_slots(label: str, example: Mapping[str, Any]) -> Iterator[Panel]:

@@ -10,12 +10,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from nmt.data.invisible import BYTE_ORDER_MARK
 from nmt.data.links import LinkSettings, links_of_first, parse_links, require_links
 from nmt.data.pair import Pair
 from nmt.errors import UserError, counted, print_message
 from nmt.files.compression import COMPRESSED, foreign_format, is_damage, opener, shell_name
 
-BYTE_ORDER_MARK = "\ufeff"
 STDIN = "<stdin>"
 _opened: list[Any] = []  # the stdin that was read last
 

@@ -30,7 +30,7 @@ from nmt.inference.engines import LoadSettings
 from nmt.inference.load import load
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.reader import TextCheck
-from nmt.inference.translation import Scores, alignment_lines, cuts, output_lines
+from nmt.inference.translation import ScoreColumn, alignment_lines, cuts, output_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.system.processes import Workers, run_tasks
@@ -83,7 +83,7 @@ class TranslateShard:
     model: Path
     settings: LoadSettings
     search: SearchOptions
-    scores: Scores
+    scores: ScoreColumn
     alignments: bool
     fingerprint: str
     """The value of ``translator_fingerprint`` for the model when the command started."""
@@ -96,7 +96,7 @@ class TranslateShard:
         settings: LoadSettings,
         *,
         search: SearchOptions,
-        scores: Scores,
+        scores: ScoreColumn,
         alignments: bool,
     ) -> Self:
         """Return the job for the model of ``translator``, in the folder ``model``.

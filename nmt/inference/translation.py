@@ -17,7 +17,7 @@ from nmt.search.options import MAX_LENGTH_CEILING
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
 CUT = f"its translation was cut after {MAX_LENGTH_CEILING:,} pieces; split the line, or set search.sentences=en"
 SEPARATOR = re.compile(r"\|{3,}")
-Scores = bool | Literal["confidence"]
+ScoreColumn = bool | Literal["confidence"]
 """The number in front of a translation: none, its score or its confidence."""
 
 
@@ -92,7 +92,7 @@ def cuts(translations: Sequence[Translation], first: int = 0) -> list[tuple[int,
     return [(row, CUT) for row, translation in enumerate(translations, first) if translation.is_cut]
 
 
-def output_lines(row: int, best: Translation, *, n_best: int, scores: Scores) -> Iterator[str]:
+def output_lines(row: int, best: Translation, *, n_best: int, scores: ScoreColumn) -> Iterator[str]:
     """Yield the output lines of input line ``row``: one, or several with ``n_best`` above 1.
 
     A blank or refused input line has a single empty translation, whatever ``n_best`` is. In an n-best list, three or
@@ -108,7 +108,7 @@ def output_lines(row: int, best: Translation, *, n_best: int, scores: Scores) ->
         yield best.text
 
 
-def _score(translation: Translation, scores: Scores) -> float:
+def _score(translation: Translation, scores: ScoreColumn) -> float:
     return translation.confidence if scores == "confidence" else translation.score
 
 

@@ -45,7 +45,7 @@ MINUTE_S = 60.0
 CLIENTS = 10_000  # whose requests of the last minute are counted
 
 Handler = Callable[[Request], Awaitable[Response]]
-Pair = tuple[str, str]  # codes of source and target language
+LanguagePair = tuple[str, str]  # codes of source and target language
 
 
 class Languages(NamedTuple):
@@ -54,7 +54,7 @@ class Languages(NamedTuple):
     With ``sentences``, each sentence of a line is translated on its own.
     """
 
-    models: Mapping[Pair, Mapping[str, ServedModel]]
+    models: Mapping[LanguagePair, Mapping[str, ServedModel]]
     options: SearchOptions
     sentences: bool = False
 

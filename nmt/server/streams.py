@@ -16,7 +16,7 @@ from nmt.errors import print_message, reason
 from nmt.inference.bulk import Failure
 from nmt.server.models import ServedModel, Work
 
-Batch = Sequence[Any]  # results in JSON, or failures
+Answers = Sequence[Any]  # in JSON, or failures
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nginx would keep events back
 
 
@@ -30,9 +30,9 @@ class EventStream(StreamingResponse):
         self, model: ServedModel, lines: Sequence[str], work: Work, *, timeout_s: float, last: Mapping[str, Any]
     ) -> None:
         loop = asyncio.get_running_loop()
-        batches = asyncio.Queue[Batch | None]()
+        batches = asyncio.Queue[Answers | None]()
 
-        def send(batch: Batch | None) -> None:  # in the thread of the model
+        def send(batch: Answers | None) -> None:  # in the thread of the model
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(batches.put_nowait, batch)
 
@@ -43,7 +43,7 @@ class EventStream(StreamingResponse):
 
     async def _events(
         self,
-        batches: asyncio.Queue[Batch | None],
+        batches: asyncio.Queue[Answers | None],
         future: Future[Any],
         timeout_s: float,
         last: Mapping[str, Any],

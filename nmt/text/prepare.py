@@ -11,6 +11,7 @@ from pathlib import Path
 from nmt.data.filters import TEST_FILTERS, Filters
 from nmt.data.invisible import Invisible
 from nmt.data.pair import Pair
+from nmt.data.sources import PARTS
 from nmt.errors import UserError, counted, print_message, printable
 from nmt.files.atomic import make_folder, write_bytes
 from nmt.files.checksum import checksum, verify_file
@@ -23,7 +24,6 @@ from nmt.text.mixed_up import mixed_up
 from nmt.text.pair_counts import PairCounts
 from nmt.text.prepared_settings import (
     FIX,
-    PARTS,
     TOKENIZER_FILES,
     missing_parts,
     part_files,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.data.invisible import KINDS
+from nmt.data.sources import PARTS
 from nmt.errors import UserError
 from nmt.files.atomic import write_lines
 from nmt.files.checksum import checksum, require_format
@@ -18,7 +19,6 @@ from nmt.settings.build import plain
 from nmt.text.pair_counts import PairCounts
 from nmt.text.tokenizer import TokenizerSettings
 
-PARTS = ("train", "valid", "test")
 TOKENIZER_FILES = ("source.model", "target.model")
 SETTINGS_FILE = "settings.json"
 FORMAT = 2
