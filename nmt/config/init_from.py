@@ -144,7 +144,9 @@ def _refuse_deep_yaml(text: str) -> None:
     if "${" in text:
         raise ValueError("contains an interpolation")
     depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):
+    # libyaml refuses the escapes of names that are not UTF-8, such as "\\uDCFF".
+    loader = yaml.CSafeLoader if yaml.__with_libyaml__ and "\\uDC" not in text else yaml.SafeLoader
+    for event in yaml.parse(text, Loader=loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH:
             raise ValueError("contains an alias, or is nested too deeply")

@@ -17,7 +17,7 @@ from nmt.alignment.page import Example, alignment_page, spread
 from nmt.alignment.word_weights import argmax_links, display_pieces, display_weights, word_weights
 from nmt.data.links import Links, format_gold, format_pharaoh
 from nmt.data.words import count_words
-from nmt.errors import counted, print_message
+from nmt.errors import counted, print_message, printable
 from nmt.files.atomic import replace_file, write_lines
 from nmt.inference import run_files
 from nmt.inference.forced_decoding import force_decode, forced_links
@@ -106,7 +106,7 @@ def report(
     if test is not None:
         translator = Translator(fitted.trained, check_text=False)
         summary.update(test_report(translator, test, folder, config.search, config.evaluation))
-    card = model_card(folder.resolve().name, config, fitted.trained, summary)
+    card = model_card(printable(folder.resolve().name), config, fitted.trained, summary)
     write_lines(folder / run_files.CARD_FILE, card.splitlines())
     write_lines(folder / run_files.SUMMARY_FILE, json.dumps(summary, indent=2).split("\n"))
     return summary

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from nmt.config import compose_train, read_yaml, to_yaml
 from nmt.config.compose import train_problems
@@ -26,6 +27,12 @@ def test_every_configuration_comes_back(tmp_path: Path) -> None:
         config = compose_train(words)
         (tmp_path / "config.yaml").write_text(to_yaml(config))
         assert read_yaml(tmp_path / "config.yaml") == config
+
+
+def test_names_that_are_not_utf8_are_read_back(tmp_path: Path) -> None:
+    config = {"data": {"train": {"src": "b\udcff.en"}}, "name": "r\udcff"}
+    (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml(config))
+    assert read_yaml(tmp_path / "config.yaml") == config
 
 
 @pytest.mark.parametrize(

@@ -516,6 +516,11 @@ class TestFolder:
         with pytest.raises(UserError, match="engine=onnx: .* has graphs of another model.* nmt-export model="):
             open_onnx(copy, LoadSettings(engine="onnx"))
 
+    def test_graphs_in_a_folder_whose_name_is_not_utf8_are_read(self, run: Path, tmp_path: Path) -> None:
+        strange = shutil.copytree(run, tmp_path / "b\udcff")
+        texts = [Translator.load(folder, engine="onnx").texts(LINES, SHORT) for folder in (run, strange)]
+        assert texts[0] == texts[1]
+
     def test_graphs_with_other_inputs_are_refused(self, copy: Path) -> None:
         for name in ("step.onnx", "align.onnx"):
             file = copy / "onnx" / name

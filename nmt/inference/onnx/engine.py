@@ -166,7 +166,9 @@ def open_session(file: Path, threads: int | None) -> Any:
     try:
         # Without a fallback, because that one prints to stdout, among the translations.
         providers = ["CPUExecutionProvider"]
-        session = onnxruntime.InferenceSession(str(file), options, providers=providers, enable_fallback=0)
+        is_utf8 = os.fsencode(file) == str(file).encode(errors="replace")  # it opens no other names
+        source = str(file) if is_utf8 else file.read_bytes()
+        session = onnxruntime.InferenceSession(source, options, providers=providers, enable_fallback=0)
     except Exception as error:  # onnxruntime's exceptions have no common base class
         raise UserError(
             f"{file}: cannot be read as a graph ({reason(error)}); write it again with nmt-export"

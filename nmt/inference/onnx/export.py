@@ -16,7 +16,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from nmt.errors import UserError
+from nmt.errors import UserError, printable
 from nmt.files.atomic import replace_folder
 from nmt.files.checksum import archive_fingerprint, checksum
 from nmt.inference.engines import (
@@ -314,7 +314,7 @@ def write_deployment(
     text = README.format(
         attention=properties.attention.name,
         version=__version__,
-        name=name,
+        name=printable(name),
         engines=", ".join(f"`engine={engine}`{'' if at else ' (default)'}" for at, engine in enumerate(engines)),
         shortlist="" if lists is None else " `shortlist=true` uses the shortlist.",
         case="The model reads and writes lower case."
