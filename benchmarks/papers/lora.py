@@ -37,6 +37,7 @@ RANKS = (1, 2, 4, 8, 16, 32, 64)
 SCRATCH_RANKS = (8, 64)
 RATES_RANK = 32  # of the adapters that are also trained with other learning rates
 SIZES = ["tokenizer.vocab_size=4000", "embeddings.size=256", "encoder.hidden_size=256", "decoder.hidden_size=256"]
+SIZES += ["attention=memory"]
 BASE = "the model itself"
 LIMITS = ["training.max_epochs=null", "training.patience=null", "training.decode_sentences=200", "schedule=linear"]
 COLUMNS = ("trained", "parameters", "share", "loss", "BLEU, new corpus", "BLEU, old corpus", "minutes")

@@ -50,7 +50,7 @@ def main() -> None:
 
     lines = header("Future work of the paper on memory attention", "one seed")
     lines += ["Guided alignments, memory with K = 32:", "", *table_head("model", *SCORES, "valid loss, nats")]
-    memories = {32: run("memory-32", "attention.slots=32")}
+    memories = {32: run("memory-32", "attention=memory")}
     guided = {"bahdanau, the teacher": run("bahdanau", "attention=bahdanau"), "memory": memories[32]}
     teacher = [f"guide.model={args.runs / 'bahdanau'}", f"guide.decay_steps={args.updates}"]
     guides = {
@@ -62,7 +62,7 @@ def main() -> None:
             words = ["guide=links", f"guide.weight={weight}"]
             guides = {f"links-{weight}": (f"gold links, weight {weight}", words), **guides}
     for name, (title, words) in guides.items():
-        guided[f"memory, guided by {title}"] = run(name, *words)
+        guided[f"memory, guided by {title}"] = run(name, "attention=memory", *words)
     lines += [row(name, *cells(scores), f"{scores['loss']:.2f}") for name, scores in guided.items()]
     save(args.output, lines, show=False)
 
@@ -71,7 +71,7 @@ def main() -> None:
     lines += table_head("K", *(f"{kind} {score}" for score in SCORES for kind in ("nested", "memory")), "BLEU gap")
     for slots in SLOTS:
         nested = evaluate(args.runs / "nested", slots, args.threads)
-        memory = memories.get(slots) or run(f"memory-{slots}", f"attention.slots={slots}")
+        memory = memories.get(slots) or run(f"memory-{slots}", "attention=memory", f"attention.slots={slots}")
         both = [cell for pair in zip(cells(nested), cells(memory), strict=True) for cell in pair]
         lines.append(row(slots, *both, f"{nested['bleu'] - memory['bleu']:+.1f}"))
     save(args.output, lines)

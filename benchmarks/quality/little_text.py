@@ -62,9 +62,8 @@ def main() -> None:
         default = [VOCABULARY] if pairs <= MEMORISED else []
         for title, settings in (("default", default), ("chosen", SETTINGS[pairs])):
             names = [f"{pairs}-{title}-s{seed}" for seed in range(1, args.seeds + 1)]
-            records = [
-                runs.train(name, [*files, *settings, f"seed={seed}"], model=True) for seed, name in enumerate(names, 1)
-            ]
+            words = [*files, "attention=memory", *settings]
+            records = [runs.train(name, [*words, f"seed={seed}"], model=True) for seed, name in enumerate(names, 1)]
             measure = partial(score_training_pairs, args.runs / "text" / str(min(pairs, SCORED)), args.threads)
             learned = [runs.score(name, "training pairs", measure)["bleu"] for name in names]
             scores = [record["test"]["bleu"] for record in records]

@@ -34,8 +34,8 @@ def main() -> None:
     def train_cell(cell: tuple[int, str, str, str]) -> tuple[float, float]:
         """Return validation loss and number of the last step."""
         seed, write, read, encoding = cell
-        settings = [f"attention.write_score={write}", f"attention.read_score={read}", *ENCODINGS[encoding]]
-        settings += [*TASK, f"seed={seed}"]
+        settings = ["attention=memory", f"attention.write_score={write}", f"attention.read_score={read}"]
+        settings += [*ENCODINGS[encoding], *TASK, f"seed={seed}"]
         metrics = runs.train("-".join(map(str, cell)), settings)["metrics"]
         return metrics["valid_loss"], metrics["step"]
 

@@ -20,8 +20,8 @@ from nmt import Translator
 from nmt.grammar import generate
 
 SETTINGS = {
-    "position_encoding=false": ["attention.position_encoding=false"],
-    "renormalise=null": ["attention.renormalise=null"],
+    "position_encoding=false": ["attention=memory", "attention.position_encoding=false"],
+    "renormalise=null": ["attention=memory", "attention.renormalise=null"],
 }
 TASK = ["encoder=lstm", "data.max_length=2000", "batches.max_tokens=1024"]
 TASK += ["training.decode_sentences=0", "training.monitor=valid_loss"]

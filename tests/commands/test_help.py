@@ -77,7 +77,7 @@ def test_train_help_lists_groups_choices_and_described_keys_without_importing_to
             assert heading.removeprefix("# ") in shown, file
     for group in {file.relative_to(config_dir()).parts[0] for file in files}:
         assert re.search(rf"\n  (\+|encoder\.)?{group}\s", shown), group
-    for name in ("train", "attention/memory", "optimizer/adam", "training/default", "search/beam"):
+    for name in ("train", "attention/located_memory", "optimizer/adam", "training/default", "search/beam"):
         for line in (config_dir() / f"{name}.yaml").read_text("utf-8").splitlines():
             if "  # " in line and "[" not in line and not line.startswith("  - "):  # an entry of the defaults
                 assert f"{line.strip()}\n" in shown

@@ -80,7 +80,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["attention.slot=3"], "attention.slot: no such key; did you mean attention.slots?"),
         (["search.top_k=3"], "search.top_k: no such key; did you mean search.groups?"),  # not its own group, search
         (["attention=memroy"], "did you mean memory?"),
-        (["attention.slots=0"], "attention.slots=0: must be at least 1 (conf/attention/memory.yaml)"),
+        (["attention.slots=0"], "attention.slots=0: must be at least 1 (conf/attention/located_memory.yaml)"),
         (["attention.slots=true"], "attention.slots=true: must be a whole number"),
         (["attention=memory", "attention.write_score=sigmoidal"], "softmax | sigmoid; did you mean sigmoid?"),
         (["optimizer.lr=abc"], "optimizer.lr=abc: must be a number"),

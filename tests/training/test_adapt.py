@@ -115,7 +115,7 @@ def test_adapter_of_an_adapter_and_a_complete_run_from_one(runs: Path) -> None:
         (["to=[]"], "adapt.to=[]: no matrices to adapt there; add another part of encoder, decoder, attention, emb"),
         (["encoder.hidden_size=6"], "encoder.hidden_size=6: differs from the model in init_from=runs/demo, which an "),
         (["data.lowercase=true"], "data.lowercase=True: differs from the model in init_from=runs/demo, which an adap"),
-        (["attention.read_score=softmax"], "attention.read_score=softmax: differs from the model in init_from=runs/d"),
+        (["attention.slots=2"], "attention.slots=2: differs from the model in init_from=runs/demo, which an adapter c"),
     ],
 )
 def test_wrong_setting_is_refused(finished: Path, words: list[str], problem: str) -> None:

@@ -49,7 +49,7 @@ def test_run_writes_all_files(run: Path, capsys: pytest.CaptureFixture[str], mon
     assert set(content["test"]) == {"bleu", "chrf", "aer"} <= set(content["signatures"])
     assert 0 <= content["test"]["aer"] <= 1
     assert content["tokens_per_s"] > 0 and content["seconds"] > 0
-    assert content["attention"] == "MemoryAttention"
+    assert content["attention"] == "LocatedMemoryAttention"
     for name in ("source", "references", "translations", "translations.links", "references.links", "gold.links"):
         assert len((run / f"test.{name}.txt").read_text().split("\n")) == 8 + 1, name
         assert f"runs/demo/test.{name}.txt" in printed.out
@@ -58,7 +58,7 @@ def test_run_writes_all_files(run: Path, capsys: pytest.CaptureFixture[str], mon
         assert (run / name).stat().st_size > 0, name
     assert list((run / "tensorboard").glob("events.*"))
     assert not (run / "onnx").exists()  # export=false
-    assert "MemoryAttention(slots=3," in printed.out and "version:" in printed.out
+    assert "LocatedMemoryAttention(slots=3)" in printed.out and "version:" in printed.out
     assert "translating the test set …" in printed.err
 
 
