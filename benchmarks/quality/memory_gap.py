@@ -72,7 +72,7 @@ CELLS = {
     "two layers": [*MEMORY, "encoder.layers=2", "decoder.layers=2"],
     "bahdanau, two layers": ["attention=bahdanau", "encoder.layers=2", "decoder.layers=2"],
     "K = 8": [*MEMORY, "attention.slots=8"],
-    "located_memory, K = 8": ["attention=located_memory", "attention.slots=8"],
+    "located_memory, K = 8": [*variant("GeneralMeanLocatedRead", "located_memory"), "attention.slots=8"],
     "located_memory, general": variant("GeneralLocatedRead", "located_memory"),
     "located_memory, means": variant("MeanLocatedRead", "located_memory"),
     "located_memory, general, means": variant("GeneralMeanLocatedRead", "located_memory"),
