@@ -98,12 +98,11 @@ class _Groups:
 
 def _is_over(live: Floats, largest_penalty: Floats, worst_score: Floats, groups: int) -> Booleans:
     """Return (b,) whether no live hypothesis of a sentence can still enter one of its n-best lists (b·G,)."""
-    over: Booleans
-    if groups == 1:  # live hypotheses are sorted, best first
-        over = live[:, 0] / largest_penalty <= worst_score
-        return over
-    best_live = live.reshape(len(worst_score), live.shape[1] // groups).max(axis=1)
-    over = np.logical_and.reduce((best_live / largest_penalty <= worst_score).reshape(-1, groups), axis=1)
+    # Without groups, live hypotheses are sorted, best first.
+    best_live = live[:, 0] if groups == 1 else live.reshape(len(worst_score), live.shape[1] // groups).max(axis=1)
+    over: Booleans = best_live / largest_penalty <= worst_score
+    if groups > 1:
+        over = np.logical_and.reduce(over.reshape(-1, groups), axis=1)
     return over
 
 

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-# Otherwise onnxruntime writes an identifier of the machine into the home folder, and sends events to Microsoft.
+# Otherwise onnxruntime writes an identifier of the machine into the home folder. It says that it sends events, too.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnxruntime
 
@@ -80,6 +80,7 @@ class OnnxEngine:
         self._align_inputs = {field.name for field in align.get_inputs()}
         computed = {"tokens", "parents", "k", *self._state} | (set() if shortlist is None else OUTPUT_LAYER)
         self._memory = shapes.keys() - computed
+        self._encoded = {*self._memory, *self._state}
         if unknown := ({*self._state} - shapes.keys()) | (self._align_inputs - self._memory - {"weights"}):
             raise self._misfit(min(unknown))
 
@@ -89,7 +90,7 @@ class OnnxEngine:
         for row, source in enumerate(sources):
             ids[row, : len(source)] = source
         encoded = self._encode(ids)
-        if missing := {*self._memory, *self._state} - encoded.keys():
+        if missing := self._encoded - encoded.keys():
             raise self._misfit(min(missing))
         memory, state = ({name: encoded[name] for name in names} for names in (self._memory, self._state))
         if self._shortlist is None:
