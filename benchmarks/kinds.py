@@ -12,7 +12,9 @@ LABELS = {"luong": "luong general", "kernel": "kernel elu", "multi_head": "multi
 SETTINGS = {"taylor2": ["attention.key_size=16"]}  # as its paper chooses: the slots grow with the square of the keys
 CHOICES = {"luong": (LuongAttention, "score"), "kernel": (KernelAttention, "feature_map")}  # a row for each choice
 VARIANTS = {"general_covariance": {"general_covariance recall": ["attention.recall=true"]}}
-FIRST = "none bahdanau luong sparse multi_head local hashed memory low_rank kernel delta covariance".split()  # order
+FIRST = (  # the order of the rows
+    "none bahdanau luong sparse multi_head local hashed memory located_memory low_rank kernel delta covariance"
+).split()
 
 
 def kinds() -> dict[str, list[str]]:
