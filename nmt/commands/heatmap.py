@@ -20,6 +20,7 @@ from nmt.commands.options import (
     warn_of_line,
 )
 from nmt.commands.streams import print_path, require_stdout
+from nmt.data.pair import Pair
 from nmt.errors import UserError, counted, print_message
 from nmt.files.locks import own_folder, require_own
 from nmt.inference.engines import EngineName
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from nmt.inference.translation import Translation
     from nmt.inference.translator import Translator
 
-    Links = frozenset[tuple[int, int]]
-    Pair = ForcedDecoding | Translation
+    Aligned = ForcedDecoding | Translation
 
 HELP = """nmt-heatmap: draw a model's alignments, for given sentence pairs or for its own translations.
 
@@ -82,6 +82,11 @@ class HeatmapOptions(ModelOptions):
     search: SearchOptions
     engine: EngineName
 
+    @property
+    def forced(self) -> bool:
+        """Whether the model is forced to decode given targets, or its own ones again."""
+        return self.tgt is not None or self.slots
+
     def __post_init__(self) -> None:
         if self.tgt is not None and self.engine not in ("auto", "torch"):
             raise UserError(
@@ -105,19 +110,16 @@ class HeatmapOptions(ModelOptions):
 def heatmap(options: HeatmapOptions) -> None:
     """Draw the alignments."""
     require_stdout()
-    sources, targets, golds = _read(options)
-    engine = options.engine if options.tgt is None and not options.slots else "torch"
-    translator = load_model(options.model, options.load_settings(engine=engine))
+    pairs = _read(options)
+    translator = load_model(options.model, options.load_settings(engine="torch" if options.forced else options.engine))
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)
     require_own(folder, fix=FIX, names=WRITTEN)
-    signed = options.granularity == "piece" and translator.attention.signed
     # Before the folder is created: a model may have nothing to draw.
     if options.slots:
-        files = _draw_slots([*_slots(translator, options, sources, targets)], folder, options, translator)
+        files = _draw_slots([*_slots(pairs, options, translator)], options, translator)
     else:
-        examples = [*_examples(translator, options, sources, targets, golds, signed)]
-        files = _draw(examples, folder, options, translator, signed)
+        files = _draw([*_examples(pairs, options, translator)], options, translator)
     with own_folder(folder, busy=BUSY, fix=FIX, names=WRITTEN):
         drawn = []
         for file in files:
@@ -127,8 +129,8 @@ def heatmap(options: HeatmapOptions) -> None:
             _warn_of_other_pictures(folder, drawn, options)
 
 
-def _read(options: HeatmapOptions) -> tuple[list[str], list[str] | None, list[Links] | None]:
-    """Return the first ``limit`` sources, targets and gold links (sure and possible); None for files not given.
+def _read(options: HeatmapOptions) -> list[Pair]:
+    """Return the first ``limit`` pairs, with their gold links if given. Without ``tgt``, their targets are empty.
 
     Source and target are read to the end, so that files of unequal length are always an error. Links are needed for
     the first ``limit`` lines only.
@@ -136,48 +138,52 @@ def _read(options: HeatmapOptions) -> tuple[list[str], list[str] | None, list[Li
     from nmt.data.text_files import read_lines, read_pairs
 
     if options.tgt is None:
-        return list(islice(read_lines(options.src), options.limit)), None, None
-    pairs = read_pairs(options.src, options.tgt, options.links, links_base=options.links_base, limit=options.limit)
-    golds = [frozenset((*(pair.links or ()), *pair.possible)) for pair in pairs] if options.links is not None else None
-    return [pair.source for pair in pairs], [pair.target for pair in pairs], golds
+        return [Pair(line, "") for line in islice(read_lines(options.src), options.limit)]
+    return read_pairs(options.src, options.tgt, options.links, links_base=options.links_base, limit=options.limit)
 
 
-def _examples(
-    translator: Translator,
-    options: HeatmapOptions,
-    sources: list[str],
-    targets: list[str] | None,
-    golds: list[Links] | None,
-    signed: bool,
-) -> Iterator[Example]:
-    """Yield the pairs to draw. Pairs with an empty side are skipped and counted in one warning at the end."""
+def _examples(pairs: Sequence[Pair], options: HeatmapOptions, translator: Translator) -> Iterator[Example]:
+    """Yield the pairs to draw."""
     from nmt.alignment.page import Example
     from nmt.alignment.word_weights import display_pieces, display_weights, lost_words
 
-    pairs = _align(translator, options, sources, targets)
     lost = LostWords({"source": options.src, "target": str(options.tgt)})
-    for row, pair in _with_words(pairs, options):
-        target = targets[row] if targets is not None else getattr(pair, "text", "")
-        gold = None if golds is None else golds[row]
-        source = translator.change_text(sources[row])
+    for row, pair, aligned in _aligned(pairs, options, translator):
+        gold = None if pair.links is None else frozenset((*pair.links, *pair.possible))
         if options.granularity == "piece":
-            display = display_pieces(pair, signed=signed)
+            display = display_pieces(aligned, signed=translator.attention.signed)
         else:
-            display = display_weights(pair, source, target, split=options.links is None)
-            for side, words in lost_words(pair, source, target):
+            source = translator.change_text(pair.source)
+            display = display_weights(aligned, source, pair.target, split=gold is None)
+            for side, words in lost_words(aligned, source, pair.target):
                 lost.add(row, side, words)
         yield Example(row + 1, *display, gold)
     lost.warn()
 
 
-def _with_words(pairs: Sequence[Pair], options: HeatmapOptions) -> Iterator[tuple[int, Pair]]:
-    """Yield number and pair where both sides have words, and count the others in one warning at the end."""
+def _aligned(
+    pairs: Sequence[Pair], options: HeatmapOptions, translator: Translator
+) -> Iterator[tuple[int, Pair, Aligned]]:
+    """Yield row, texts and alignment of each pair: force-decoded, or with the model's own translation as target.
+
+    Pairs without words on a side are skipped and counted in one warning at the end.
+    """
+    alignments: Sequence[Aligned]
+    if options.forced:
+        from nmt.inference.forced_decoding import force_decode
+
+        sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        alignments = force_decode(translator, *sides, on_failure=warn_of_line(options.src, "it is not aligned"))
+    else:
+        pairs, alignments = _translate(pairs, options, translator, alignments=True)
     empty = 0
     for row, pair in enumerate(pairs):
-        if pair.alignment is None or max(pair.source_words, default=-1) < 0 or max(pair.target_words, default=-1) < 0:
-            empty += pair.log_prob > float("-inf")  # -inf: the line was too long and has its own warning
+        aligned = alignments[row]
+        words = [max(side, default=-1) for side in (aligned.source_words, aligned.target_words)]
+        if aligned.alignment is None or min(words) < 0:
+            empty += aligned.log_prob > float("-inf")  # -inf: the line was too long and has its own warning
         else:
-            yield row, pair
+            yield row, pair, aligned
     if empty:
         print_message(
             f"warning: {options.src}: {empty:,} of {counted(len(pairs), 'pair')} not drawn: "
@@ -185,79 +191,71 @@ def _with_words(pairs: Sequence[Pair], options: HeatmapOptions) -> Iterator[tupl
         )
 
 
-def _align(
-    translator: Translator, options: HeatmapOptions, sources: list[str], targets: list[str] | None
-) -> Sequence[Pair]:
-    """Return every pair with its alignment: given targets force-decoded, or the model's own translations."""
-    if targets is None:
-        warn = warn_of_line(options.src, EMPTY)
-        return translate_lines(translator, sources, options.search, alignments=True, on_failure=warn)
-    from nmt.inference.forced_decoding import force_decode
-
-    return force_decode(translator, sources, targets, on_failure=warn_of_line(options.src, "it is not aligned"))
+def _translate(
+    pairs: Sequence[Pair], options: HeatmapOptions, translator: Translator, *, alignments: bool = False
+) -> tuple[list[Pair], list[Translation]]:
+    """Return the pairs with the model's own translations as targets, and these translations."""
+    sources = [pair.source for pair in pairs]
+    warn = warn_of_line(options.src, EMPTY)
+    translations = translate_lines(translator, sources, options.search, alignments=alignments, on_failure=warn)
+    return [Pair(source, best.text) for source, best in zip(sources, translations, strict=True)], translations
 
 
-def _draw(
-    examples: list[Example], folder: Path, options: HeatmapOptions, translator: Translator, signed: bool
-) -> Iterator[Path]:
+def _draw(examples: Sequence[Example], options: HeatmapOptions, translator: Translator) -> Iterator[Path]:
     """Draw the examples and yield each file as soon as it is complete."""
     from nmt.alignment.heatmap import save_heatmap
     from nmt.alignment.page import alignment_page
     from nmt.files.atomic import write_lines
 
     origin = "own translation" if options.tgt is None else "force-decoded"
+    signed = options.granularity == "piece" and translator.attention.signed
     if options.format == "html":
-        examples = list(_page_examples(examples, options))
-        title = f"Alignments of {Path(options.src).name} by {Path(options.model).resolve().name}"
-        note = f"{origin}, by {options.granularity}"
         page = alignment_page(
-            examples, title=title, attention=translator.attention.name, note=note, signed=signed, heading=options.title
-        )
-        write_lines(folder / ALIGNMENTS, page.rstrip("\n").split("\n"))
-        yield folder / ALIGNMENTS
-        return
-    for example in examples:
-        file = folder / f"{example.number:04}.{options.format}"
-        save_heatmap(
-            example.weights,
-            example.source,
-            example.target,
-            file,
-            title=_title(options, translator, "", f"{example.number}, {origin}"),
+            list(_page_examples(examples, options)),
+            title=f"Alignments of {Path(options.src).name} by {Path(options.model).resolve().name}",
+            attention=translator.attention.name,
+            note=f"{origin}, by {options.granularity}",
             signed=signed,
-            gold=example.gold,
+            heading=options.title,
         )
+        file = Path(options.output, ALIGNMENTS)
+        write_lines(file, page.rstrip("\n").split("\n"))
+        yield file
+        return
+    for number, weights, source, target, gold in examples:
+        file = Path(options.output, f"{number:04}.{options.format}")
+        title = _title(options, translator, "", f"{number}, {origin}")
+        save_heatmap(weights, source, target, file, title=title, signed=signed, gold=gold)
         yield file
 
 
 def _slots(
-    translator: Translator, options: HeatmapOptions, sources: list[str], targets: list[str] | None
-) -> Iterator[tuple[int, Pair, Slots]]:
-    """Yield number, pair and weights of the slots of each pair. Raises UserError if they cannot be drawn."""
+    pairs: Sequence[Pair], options: HeatmapOptions, translator: Translator
+) -> Iterator[tuple[int, Aligned, Slots]]:
+    """Yield number, pieces and weights of the slots of each pair. Raises UserError if they cannot be drawn."""
     from nmt.inference.forced_decoding import slot_weights
 
-    if targets is None:
-        warn = warn_of_line(options.src, EMPTY)
-        targets = [best.text for best in translate_lines(translator, sources, options.search, on_failure=warn)]
-    for row, pair in _with_words(_align(translator, options, sources, targets), options):
-        slots = slot_weights(translator, sources[row], targets[row])
+    if options.tgt is None:
+        pairs, _ = _translate(pairs, options, translator)
+    for row, pair, aligned in _aligned(pairs, options, translator):
+        slots = slot_weights(translator, pair.source, pair.target)
         if slots is None or min(slots.write.min(), slots.read.min()) < 0:  # also of kernels whose sums are positive
             reason = "keeps every source state" if slots is None else "has negative weights"
             name = translator.attention.name
             raise UserError(f"slots=true: {name} attention {reason}; use a model with slots, such as attention=memory")
-        yield row + 1, pair, slots
+        yield row + 1, aligned, slots
 
 
 def _draw_slots(
-    slots: list[tuple[int, Pair, Slots]], folder: Path, options: HeatmapOptions, translator: Translator
+    slots: Sequence[tuple[int, Aligned, Slots]], options: HeatmapOptions, translator: Translator
 ) -> Iterator[Path]:
     """Draw which slot each weight comes from, and yield each file as soon as it is complete."""
     from nmt.alignment.heatmap import save_slots
     from nmt.alignment.word_weights import piece_labels
 
-    for number, pair, weights in slots:
-        file = folder / f"{number:04}.{options.format}"
-        labels = (piece_labels(pair.source_tokens), piece_labels(pair.tokens))
+    for number, aligned, weights in slots:
+        file = Path(options.output, f"{number:04}.{options.format}")
+        labels = (piece_labels(aligned.source_tokens), piece_labels(aligned.tokens))
         save_slots(*weights, *labels, file, title=_title(options, translator, ", slots", f"{number}"))
         yield file
 
@@ -269,7 +267,7 @@ def _title(options: HeatmapOptions, translator: Translator, drawn: str, line: st
     return title if options.title else ""
 
 
-def _warn_of_other_pictures(folder: Path, files: list[Path], options: HeatmapOptions) -> None:
+def _warn_of_other_pictures(folder: Path, files: Sequence[Path], options: HeatmapOptions) -> None:
     """Warn of pictures that an earlier command drew: they would be taken for pictures of this model."""
     pattern = rf"\d{{4,}}\.{options.format}"
     others = sorted(file.name for file in folder.iterdir() if re.fullmatch(pattern, file.name) and file not in files)
@@ -280,7 +278,7 @@ def _warn_of_other_pictures(folder: Path, files: list[Path], options: HeatmapOpt
         )
 
 
-def _page_examples(examples: list[Example], options: HeatmapOptions) -> Iterator[Example]:
+def _page_examples(examples: Sequence[Example], options: HeatmapOptions) -> Iterator[Example]:
     """Yield the examples that are small enough for a page, and warn of the others."""
     for example in examples:
         if example.weights.size <= MAX_PAGE_CELLS:
