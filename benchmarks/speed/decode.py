@@ -77,7 +77,7 @@ def measure_fixed(args: argparse.Namespace) -> list[str]:
     random, steps = np.random.default_rng(1), int(args.steps)
     lines = [[*random.integers(FIRST_PIECE, args.vocabulary, args.length - 1).tolist(), EOS] for _ in range(args.lines)]
     model = reference(args.runs, args.attention, vocabulary=args.vocabulary, shortlist=args.shortlist)
-    engines: dict[str, Any] = dict(load_engines(model, args))
+    engines: dict[str, Any] = dict(load_engines(model, args, args.batch * args.beam))
     for millions, size in PEER_SIZES.items() if args.ct2 else ():
         name = f"CTranslate2 int8, {millions + (args.vocabulary - VOCABULARY) * size / 1e6:.0f} M"
         engines[name] = Peer(args, millions)
@@ -106,7 +106,8 @@ def measure_fixed(args: argparse.Namespace) -> list[str]:
 
 def measure_natural(args: argparse.Namespace) -> list[str]:
     """Report the speed of a trained model on a text sorted by length; each translation ends with its ``</s>``."""
-    engines, translator = dict(load_engines(args.model, args)), Translator.load(args.model, engine=args.engine[0])
+    engines = dict(load_engines(args.model, args, args.batch * args.beam))
+    translator = Translator.load(args.model, engine=args.engine[0])
     lines = sorted((translator.encode(line) for line in read_lines(args.input)), key=len, reverse=True)
     pieces: dict[int, int] = {}
 
@@ -149,15 +150,18 @@ def in_turns(engines: dict[str, Any], rounds: int, work: Callable[[Any], None]) 
     return seconds
 
 
-def load_engines(run: Path, args: argparse.Namespace) -> Iterator[tuple[str, Engine[Any, Any]]]:
-    """Yield name and engine of the model for each --engine, and an AtOnce for each that runs several batches."""
+def load_engines(run: Path, args: argparse.Namespace, hypotheses: int) -> Iterator[tuple[str, Engine[Any, Any]]]:
+    """Yield name and engine of the model for each --engine, and an AtOnce for each that runs several batches.
+
+    ``hypotheses`` is their number in a batch.
+    """
     for name in args.engine:
         model = Translator.load(run, engine=name, device="auto", threads=args.threads).loaded_model
-        yield name, model.engine(trace=False, hypotheses=args.batch * args.beam)
+        yield name, model.engine(trace=False, hypotheses=hypotheses)
         if getattr(args, "shortlist", None) and name != "torch":
             options: Any = {"engine": name, "threads": args.threads, "shortlist": True}
             restricted = Translator.load(run, **options).loaded_model
-            yield f"{name}{SHORTLIST}", restricted.engine(trace=False, hypotheses=args.batch * args.beam)
+            yield f"{name}{SHORTLIST}", restricted.engine(trace=False, hypotheses=hypotheses)
         if getattr(args, "at_once", False) and model.workers > 1:
             engine: Any = AtOnce(model.engine(trace=False, beside_others=True), model.workers)
             yield f"{name}, {model.workers} batches at once", engine

@@ -1,4 +1,4 @@
-"""Measure how decoding slows down with the source length, for three attentions in otherwise equal reference models.
+"""Measure how decoding slows down with the source length, for four attentions in otherwise equal reference models.
 
 Each cell decodes a batch of 32 sources with beam 5 and --steps decoder steps, by onnx-int8. "step" is the time of one
 decoder step, without encoding. Bahdanau's look-up is also timed alone, as the graph computes it, beside the time to
@@ -33,7 +33,12 @@ from nmt.inference.onnx.engine import open_session
 from nmt.inference.onnx.export import ANY, write_graph
 from nmt.text.specials import EOS
 
-KINDS = {"memory, K = 32": ["memory"], "bahdanau": ["bahdanau"], "luong general": ["luong"]}
+KINDS = {
+    "memory, K = 32": ["memory"],
+    "located_memory, K = 32": ["located_memory"],
+    "bahdanau": ["bahdanau"],
+    "luong general": ["luong"],
+}
 LENGTHS = (10, 15, 25, 35, 64, 100, 200, 500, 1000)
 BATCH, BEAM = 32, 5
 ATTENTION_SIZE = 256  # the default of conf/attention/bahdanau.yaml
@@ -46,7 +51,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=35, help="decoder steps; default: %(default)s")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    engines = {name: next(load_engines(reference(args.runs, words), args))[1] for name, words in KINDS.items()}
+    runs = {name: reference(args.runs, words) for name, words in KINDS.items()}
+    engines = {name: next(load_engines(run, args, BATCH * BEAM))[1] for name, run in runs.items()}
     look_up_seconds, bandwidth = bahdanau_look_up(args.threads), memory_bandwidth()
     rows: list[list[float]] = []
     for length in args.length:

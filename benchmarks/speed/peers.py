@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.report import argument_parser, header, save, table
-from benchmarks.speed.decode import ENGINES, decode_steps, load_engines
+from benchmarks.speed.decode import ENGINES, decode_steps
 from benchmarks.speed.reference import reference
+from nmt import Translator
 from nmt.text.specials import EOS
 
 
@@ -45,13 +46,15 @@ def main() -> None:
     parser.add_argument("--attention", nargs="+", default=["luong"], help="name and settings; default: luong")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    engines = dict(load_engines(reference(args.runs, args.attention), args))
+    run = reference(args.runs, args.attention)
+    models = {name: Translator.load(run, engine=name, threads=args.threads).loaded_model for name in args.engine}
     peer_seconds: dict[Work, list[float]] = {}
     own_seconds: dict[tuple[Work, str], list[float]] = {}
     for _ in range(args.rounds):
         for work, seconds in measure_peer(args.command).items():
             peer_seconds.setdefault(work, []).append(seconds)
-            for name, engine in engines.items():
+            for name, model in models.items():
+                engine = model.engine(trace=False, hypotheses=work.batch * work.beam)
                 own_seconds.setdefault((work, name), []).append(measure_engine(engine, args.source, work))
     rows = []
     for (work, name), times in own_seconds.items():
