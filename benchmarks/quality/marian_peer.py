@@ -28,6 +28,9 @@ def main() -> None:
 
         Trainer(folder).train()
         return
+    if engine == "convert":
+        convert(Path(folder))
+        return
     engines = {"marian": marian, "ct2": ct2, "nmt": nmt, "nmt-short": partial(nmt, shortlist=True)}
     translate = engines[engine](Path(folder))
     for request in sys.stdin:
@@ -77,6 +80,30 @@ def ct2(folder: Path) -> Callable[[list[str], int, int], list[str]]:
         return [decode(result.hypotheses[0]) for result in results]
 
     return translate
+
+
+def convert(folder: Path) -> None:
+    """Turn weights.npz and vocabulary.json, which ct2_transformer.py describes, into a model of CTranslate2."""
+    import numpy as np
+    from ctranslate2.specs import TransformerSpec
+
+    arrays = dict(np.load(folder / "weights.npz"))
+    layers, heads, pieces = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
+    spec = TransformerSpec.from_config(tuple(layers), heads)
+    for name, array in arrays.items():
+        *path, last = name.split("/")
+        part = spec
+        for key in path:
+            part = part[int(key)] if key.isdigit() else getattr(part, key)
+        setattr(part, last, array)
+    spec.register_source_vocabulary(pieces)
+    spec.register_target_vocabulary(pieces)
+    spec.config.add_source_eos = True
+    spec.validate()
+    spec.optimize(quantization="int8")
+    spec.save(str(folder))
+    for name in ("weights.npz", "vocabulary.json"):
+        (folder / name).unlink()
 
 
 def nmt(folder: Path, shortlist: bool = False) -> Callable[[list[str], int, int], list[str]]:
