@@ -1,8 +1,8 @@
 """Which quality do our small models, Marian and CTranslate2 give per second of one core?
 
 Marian trains a Transformer on the text of the students (see students.py), in the same pieces. It then translates in
-Marian and, converted, in CTranslate2, in turns with the teacher and the students in onnx-int8. Seconds are those of the
-processor, from text to text.
+Marian and, converted, in CTranslate2, in turns with the teacher and the students in onnx-int8. One student is a
+Transformer, which is converted to CTranslate2 too. Seconds are those of the processor, from text to text.
 
     python -m benchmarks.quality.marian --marian marian/bin/python --ct2 ct2/bin/python
     python -m benchmarks.quality.marian --marian marian/bin/python --ct2 ct2/bin/python --report-only
@@ -28,14 +28,17 @@ import yaml
 from sacrebleu import BLEU, CHRF
 
 from benchmarks.machine import peak_memory
+from benchmarks.quality.ct2_transformer import arrays
 from benchmarks.report import argument_parser, header, save, table, with_quartiles
 from benchmarks.runs import end_with_parent, program, read_records
 from nmt.data.text_files import read_lines
 from nmt.files.atomic import write_lines
+from nmt.inference.model_folder import load_folder
 from nmt.text.tokenizer import SPECIALS, Tokenizer
 
 PEER = Path(__file__).with_name("marian_peer.py")
-OURS = ("teacher", "bahdanau-lstm-distilled", "bahdanau-ssru-distilled", "located_memory-lstm-distilled")
+TRANSFORMER = "multi_head-transformer-distilled"
+OURS = ("teacher", "bahdanau-lstm-distilled", "bahdanau-ssru-distilled", "located_memory-lstm-distilled", TRANSFORMER)
 SHORTLIST = 50  # translations per source piece, in the folder of a student that has one as well
 SHORTLISTED = "bahdanau-lstm-distilled"
 SIZES = {
@@ -101,6 +104,8 @@ def main() -> None:
     systems = [
         system for name in OURS if (args.students / name / "summary.json").is_file() for system in ours(name, args)
     ]
+    if (args.students / TRANSFORMER / "summary.json").is_file():
+        systems.append(converted(TRANSFORMER, args))
     for cell in CELLS:
         if (args.runs / cell / "model.npz.best-bleu-segmented.npz").is_file():
             systems += export(cell, args)
@@ -123,6 +128,22 @@ def ours(name: str, args: Any) -> Iterator[System]:
             program("export", f"model={trained}", f"output={folder}", "engine=onnx-int8", *words)
         shortlist = ", shortlist" if words else ""
         yield System(f"{title}, onnx-int8{shortlist}", sys.executable, engine, folder, trained)
+
+
+def converted(name: str, args: Any) -> System:
+    """Convert a Transformer of students.py to CTranslate2, unless this has been done, and return what runs it."""
+    trained, folder = args.students / name, args.runs / f"{name}-ct2-int8"
+    if not (folder / "model.bin").is_file():
+        folder.mkdir(exist_ok=True)
+        model = load_folder(trained).model
+        layers = (len(model.encoder.blocks), len(model.decoder.blocks))
+        tokenizer = Tokenizer.from_file(trained / "data" / "source.model")
+        shape = [layers, model.attention.heads, tokenizer.pieces(range(len(tokenizer)))]
+        np.savez(folder / "weights.npz", **arrays(model))
+        (folder / "vocabulary.json").write_text(json.dumps(shape), encoding="utf-8")
+        shutil.copy(trained / "data" / "source.model", folder / "pieces.model")
+        call(args.ct2, PEER, "convert", folder)
+    return System(f"{BASE}, {name.replace('-', ', ')}", str(args.ct2), "ct2", folder, trained)
 
 
 def train(cell: str, args: Any) -> None:

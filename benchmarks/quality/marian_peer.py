@@ -1,4 +1,4 @@
-"""Train Marian, or translate with Marian, CTranslate2 or the toolkit; marian.py starts this.
+"""Train Marian, convert to CTranslate2, or translate with Marian, CTranslate2 or the toolkit; marian.py starts this.
 
 It runs in any Python that has the program and sentencepiece. A folder to translate with holds the model and
 ``pieces.model``, except for the toolkit's, which nmt-export writes. A job is a line of JSON on stdin, and so is its
@@ -83,7 +83,7 @@ def ct2(folder: Path) -> Callable[[list[str], int, int], list[str]]:
 
 
 def convert(folder: Path) -> None:
-    """Turn weights.npz and vocabulary.json, which ct2_transformer.py describes, into a model of CTranslate2."""
+    """Turn the weights, numbers of layers and heads, and pieces that marian.py wrote into a model of CTranslate2."""
     import numpy as np
     from ctranslate2.specs import TransformerSpec
 
