@@ -15,7 +15,7 @@ from nmt.config.overrides import name_problems
 from nmt.data.links import Links, parse_links
 from nmt.data.sources import is_prepared
 from nmt.data.text_files import read_lines
-from nmt.errors import UserError, counted, print_message
+from nmt.errors import UserError, counted, print_message, printable
 from nmt.files.reading import read_json
 from nmt.inference.engines import stored_tokenizer
 from nmt.inference.run_files import (
@@ -215,7 +215,7 @@ def group_runs(runs: Sequence[FinishedRun]) -> list[Model]:
     labels = [_label(group[0]) for group in groups]
     return [
         Model(
-            label if labels.count(label) == 1 else str(group[0].folder),
+            printable(label if labels.count(label) == 1 else str(group[0].folder)),  # a name may not be UTF-8
             sorted(group, key=lambda run: run.config.get("seed") or 0),
         )
         for label, group in zip(labels, groups, strict=True)

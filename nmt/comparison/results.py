@@ -25,6 +25,7 @@ from nmt.comparison.measures import (
     save_csv,
 )
 from nmt.comparison.models import FinishedRun, Model, TestSet
+from nmt.errors import printable
 from nmt.files.checksum import fingerprint
 from nmt.inference.run_files import METRICS_FILE
 from nmt.inference.scores import Scores, corpus_scores
@@ -255,6 +256,6 @@ def write_csv(rows: Sequence[Row], columns: Sequence[Column], path: Path) -> Non
         differences = [
             " ".join(f"{getattr(test, name):.4g}" for test in row.tests.get(metric, ())) for metric, name in tests
         ]
-        folders = " ".join(str(run.folder) for run in row.runs)
+        folders = printable(" ".join(str(run.folder) for run in row.runs))
         lines.append([row.label, len(row.runs), *cells, *differences, folders])
     save_csv(path, lines)

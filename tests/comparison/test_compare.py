@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import re
 import shutil
 import signal
@@ -269,12 +270,13 @@ def test_tables_for_papers_escape_names(name: str) -> None:
     rows = [Row(name, [], {"bleu": [20.0], "repetition": [0.1]}, {}), Row("b", [], {"bleu": [30.0]}, {})]
     columns = [Column("bleu", "BLEU", ".2f"), Column("repetition", "repetition", ".2%")]
     table = table_of("Quality", rows, columns, baseline=name, best={"bleu": "b"})
-    tex, md = latex([table], "report_1"), markdown([table])
+    tex, md = latex([table], "report_1"), markdown([table], "<b>_1")
     row = next(line for line in tex if "10.00" in line)
     bare = re.sub(r"\\[&%$#_{}]|\\text\w+\{\}|\\\\$|\$[+-]?[\d.]+\$|\$\\pm\$", "", row)
     assert bare.count("&") == len(table.columns) - 1 and not re.search(r"[%$#_^~|<>{}\\]", bare)
     assert tex[0] == r"% \usepackage{booktabs}" and r"\textbf{30.00}" in "\n".join(tex)
     assert r"\caption{report\_1: Quality}" in tex and row.endswith(r"\\")
+    assert md[0] == r"# \<b\>\_1"
     cells = [line for line in md if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in cells} == {len(table.columns) + 1}
     assert "| **30.00** |" in cells[-1] and len(cells) == 4
@@ -486,6 +488,14 @@ def test_report_counts_runs_once_and_explains_missing_examples_and_times(
     text = Path("runs/twice/report.html").read_text(encoding="utf-8")
     assert "None is drawn: every test source has more than" in text
     assert "<dt>not timed: luong, torch</dt><dd>out of &lt;memory&gt;</dd>" in text
+
+
+def test_report_names_a_run_whose_name_is_not_utf_8(report: Path) -> None:
+    named = report.with_name(os.fsdecode(b"n\xe9"))
+    shutil.copytree(report / "attention=luong", named)
+    compare([f"models=[{named},{report}/attention=memory]", "name=bytes", *TIMED])
+    assert r"| n\\udce9 |" in Path("runs/bytes/report.md").read_text(encoding="utf-8")
+    assert table(Path("runs/bytes"))[r"n\udce9"]["folders"] == str(named).replace("\udce9", r"\udce9")
 
 
 def row_of(label: str, updates: dict[int, int | None], **training: Any) -> Row:
