@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -57,6 +58,7 @@ for (const section of document.querySelectorAll("section")) {
 }
 """
 MAX_TITLE = 1000  # characters of a word's title
+MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~!])")
 EMPTY = 0.005  # weights below have no number in their cell: it would be 0 in two digits
 
 
@@ -118,6 +120,11 @@ def html_page(title: str, style: str, body: str) -> str:
 def escape(text: str) -> str:
     """Return the text as HTML, with U+FFFD for control characters."""
     return html.escape(xml_safe(text))
+
+
+def escape_markdown(text: str) -> str:
+    """Return the text as Markdown."""
+    return MARKDOWN.sub(r"\\\1", text)
 
 
 def _section(example: Example, signed: bool) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.alignment.page import escape, html_page
+from nmt.alignment.page import escape, escape_markdown, html_page
 from nmt.comparison.measures import Column, Difference, all_better, mean_and_deviation
 from nmt.comparison.results import TESTED, Row
 
@@ -28,7 +28,6 @@ figure { margin: .8rem 0 } figure img { max-width: none; height: auto } figcapti
 @media (min-width: 70rem) { figure img { max-width: 100% } }
 dl { max-width: 60rem } dt { font-weight: 600; margin-top: .5rem } dd { margin: 0 } small, code { font-size: .85rem }
 """
-MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~!])")
 LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
@@ -152,9 +151,9 @@ def _test(tests: Sequence[Difference]) -> str:
     return f"{delta:+.2f}{star} ({', '.join(f'{test.p:.3f}' for test in tests)})"
 
 
-def markdown(tables: Sequence[Table]) -> list[str]:
-    """Return the lines of the tables in Markdown."""
-    lines = []
+def markdown(tables: Sequence[Table], title: str) -> list[str]:
+    """Return the title and the lines of the tables in Markdown."""
+    lines = [f"# {_markdown(Cell(title))}", ""]
     for table in tables:
         rule = ["---", *["---:"] * (len(table.columns) - 1)]
         rows = [[*map(_markdown, map(Cell, table.columns))], rule, *([*map(_markdown, cells)] for cells in table.rows)]
@@ -163,7 +162,7 @@ def markdown(tables: Sequence[Table]) -> list[str]:
 
 
 def _markdown(cell: Cell) -> str:
-    text = MARKDOWN.sub(r"\\\1", _flat(cell.text + cell.spread))
+    text = escape_markdown(_flat(cell.text + cell.spread))
     return f"**{text}**" if cell.best else text
 
 

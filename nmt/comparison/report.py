@@ -33,7 +33,7 @@ from nmt.comparison.results import (
 )
 from nmt.comparison.speed import Timing, measure_speed
 from nmt.comparison.wording import explain_conditions, explain_measures, summarise
-from nmt.errors import counted
+from nmt.errors import counted, printable
 from nmt.files.atomic import make_folder, write_lines
 from nmt.files.checksum import fingerprint
 
@@ -94,9 +94,9 @@ def write_report(
         notes.append(("alignments", NO_EXAMPLE))
     sections.append(("How it was measured", [notes]))
     sections.append(("Conditions", [explain_conditions(rows, conditions, command)]))
-    title = f"Comparison {folder.name}"
+    title = printable(f"Comparison {folder.name}")
     write_lines(folder / "report.html", comparison_page(title, sections).rstrip("\n").split("\n"))
-    write_lines(folder / "report.md", [f"# {title}", "", *markdown(tables)][:-1])
+    write_lines(folder / "report.md", markdown(tables, title)[:-1])
     write_lines(folder / "report.tex", latex(tables, title)[:-1])
     return rows, store.measured
 

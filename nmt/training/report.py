@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from nmt.alignment.aer import AER_METHOD, LostWords, alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
-from nmt.alignment.page import Example, alignment_page, spread
+from nmt.alignment.page import Example, alignment_page, escape_markdown, spread
 from nmt.alignment.word_weights import argmax_links, display_pieces, display_weights, word_weights
 from nmt.data.links import Links, format_gold, format_pharaoh
 from nmt.data.words import count_words
@@ -44,7 +45,7 @@ pipeline_tag: translation
 metrics: [bleu, chrf]
 ---
 
-# {name}
+# {title}
 
 A translation model with {parameters:,} parameters and {vocabulary}, trained with nmt-memory-attention {version}:
 
@@ -54,7 +55,7 @@ A translation model with {parameters:,} parameters and {vocabulary}, trained wit
 
 Translate, one sentence per line:
 
-    nmt-translate model={name} < in.txt > out.txt
+    nmt-translate {model} < in.txt > out.txt
 
 ## Scores
 
@@ -265,7 +266,8 @@ def model_card(name: str, config: Train, trained: TrainedModel, summary: Mapping
     target = len(trained.target)
     joint = f"a joint vocabulary of {counted(source, 'piece')}"
     return CARD.format(
-        name=name,
+        title=escape_markdown(name),
+        model=shlex.quote(f"model={name}"),
         attention=describe_setting(config.attention),
         encoder=describe_setting(config.encoder),
         decoder=describe_setting(config.decoder),

@@ -63,9 +63,12 @@ def test_run_writes_all_files(run: Path, capsys: pytest.CaptureFixture[str], mon
 
 
 def test_run_without_test_set_translates_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train([*on_prepared("mine"), "training.max_epochs=1"])
-    assert summary(run)["test"] is None
-    assert "It had no test set" in (run / "card.md").read_text("utf-8")
+    named = run.with_name("<b> a_b")
+    train([*on_prepared("mine"), "training.max_epochs=1", f"name={named.name}"])
+    assert summary(named)["test"] is None
+    card = (named / "card.md").read_text("utf-8")
+    assert "It had no test set" in card and "\n# \\<b\\> a\\_b\n" in card
+    assert "    nmt-translate 'model=<b> a_b' <" in card
     assert "test set" not in capsys.readouterr().err
 
 
