@@ -15,7 +15,7 @@ from nmt.data.words import last_words, split_words
 from nmt.search.options import MAX_LENGTH_CEILING
 
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
-CUT = f"its translation was cut after {MAX_LENGTH_CEILING:,} pieces; split the line, or set search.sentences=en"
+CUT = f"its translation was cut after {MAX_LENGTH_CEILING:,} pieces; give shorter sentences, one per line"
 SEPARATOR = re.compile(r"\|{3,}")
 ScoreColumn = bool | Literal["confidence"]
 """The number in front of a translation: none, its score or its confidence."""

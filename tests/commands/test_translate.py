@@ -205,7 +205,7 @@ def test_translation_of_a_very_long_line_is_cut_with_a_warning(model: Path, call
     text = b"a cat\n" + b"dog " * 10_000 + b"\na cat\n"
     (first, second, third), error = call(translate, f"model={model}", "search=greedy", stdin=text)
     assert first == third and 0 < len(second.split()) <= 1000
-    fix = "split the line, or set search.sentences=en"
+    fix = "give shorter sentences, one per line"
     assert error.splitlines() == [f"warning: <stdin>:2: its translation was cut after 1,000 pieces; {fix}"]
 
 
