@@ -31,12 +31,14 @@ def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
     count = 0
     try:
         with _open_bytes(path) as stream:
-            before = _changed_ns(stream, name)
+            before = _size_and_time(stream, name)
             for line in decode_lines(stream, name):
                 count += 1
                 yield line
-            if _changed_ns(stream, name) != before:
-                print_message(f"warning: {name}: changed while it was read; run the command again")
+            if (after := _size_and_time(stream, name)) != before:
+                grew = f"grew while it was read; only its first {counted(count, 'line')} were read"
+                what = grew if after[0] > before[0] else "changed while it was read; run the command again"
+                print_message(f"warning: {name}: {what}")
     except UserError:
         raise
     except Exception as error:
@@ -94,11 +96,12 @@ def _open_bytes(path: str | Path) -> Any:
     return nullcontext(sys.stdin.buffer)
 
 
-def _changed_ns(stream: Any, name: str) -> int | None:
-    """Return the time at which a regular file was changed last; None for stdin and pipes."""
+def _size_and_time(stream: Any, name: str) -> tuple[int, int]:
+    """Return the size of a regular file, and the time at which it was changed last; zeros for stdin and pipes."""
     if name == STDIN or not os.path.isfile(stream.fileno()):
-        return None
-    return os.fstat(stream.fileno()).st_mtime_ns
+        return 0, 0
+    status = os.fstat(stream.fileno())
+    return status.st_size, status.st_mtime_ns
 
 
 def _check_format(first: bytes, name: str) -> None:

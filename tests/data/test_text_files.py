@@ -183,6 +183,13 @@ def test_a_file_that_changes_while_it_is_read_is_named(
     os.utime(file, (0, 0))  # as an editor does that saves
     list(lines)
     assert capsys.readouterr().err == f"warning: {file}: changed while it was read; run the command again\n"
+    lines = read_lines(file)
+    next(lines)
+    with file.open("ab") as log:
+        log.write(file.read_bytes())
+    count = 1 + len([*lines])
+    expected = f"warning: {file}: grew while it was read; only its first {count} lines were read\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_stdin_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
