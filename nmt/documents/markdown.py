@@ -23,7 +23,9 @@ SOFT_BREAK = re.compile(r" *\n[ \t]*")
 HARD_BREAK = re.compile(r"(?: {2,}|\\)\n[ \t]*")
 FOOTNOTE = re.compile(r"\[\^[^\[\]\s]+\](:[ \t]*)?")
 DEFINITION = re.compile(r":[ \t]+")  # the text of a term, which is the line before
-FIELD = re.compile(r"\{[#.:][^{}\n]*\}|\{%[^{}\n]*\}|\{\{[^{}\n]*\}\}")  # of a heading, or of a template
+FIELD = re.compile(  # of a heading or a template, or a footnote of Pandoc
+    r"\{[#.:][^{}\n]*\}|\{%[^{}\n]*\}|\{\{[^{}\n]*\}\}|\^\[(?:[^\[\]]|\[[^\[\]]*\])*\]"
+)
 TASK = re.compile(r"\[[ xX]\][ \t]+")
 ADDRESS = re.compile(
     rf"{MARKUP.pattern}|(?P<address>(?<!\w)(?:https?://|www\.)(?:[^\s<>\"'`&]|&amp;)*[\w/])", re.DOTALL
@@ -133,6 +135,8 @@ class Markdown:
                 if any(character.isalpha() for child in children for character in child.content):
                     self._warn(starts[top], "its marks cannot be found again, such as an escaped | in a table")
                 continue
+            if any(token.markup.startswith("^[") and any(map(str.isalpha, token.markup)) for token in children):
+                self._warn(starts[top], "a footnote between ^[ and ] is not translated")
             if not any(map(str.isalpha, MARKUP.sub("", fragment[0]))):
                 continue
             stop = starts[top + len(parts) - 1] + columns[-1] + len(parts[-1])

@@ -155,6 +155,15 @@ def test_blocks_without_text_stay() -> None:
     assert document.fill(["X"] * 3) == replaced
 
 
+@pytest.mark.parametrize("note", ["^[A *dog*, see [x](y).]", "^[1]"])
+def test_a_footnote_within_a_line_stays_and_is_named(note: str, capsys: pytest.CaptureFixture[str]) -> None:
+    document = Markdown(f"a\n\nb{note} c\n", "a.md")
+    letters = str.maketrans("abc", "xyz")
+    assert document.fill([line.translate(letters) for line in document.lines]) == f"x\n\ny{note} z\n"
+    warning = "warning: a.md:3: a footnote between ^[ and ] is not translated; it stays as it is\n"
+    assert capsys.readouterr().err == (warning if "dog" in note else "")
+
+
 def test_footnotes_are_paragraphs_even_without_blank_lines() -> None:
     document = Markdown("a[^1] [b]\n[^1]: A dog.\n[^2]: a\n  cat\n\n    [^3]: code\n", "a.md")
     assert document.lines == ["a<!nmt-0> [b]", "<!nmt-0>A dog.", "<!nmt-0>a cat"]
