@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.data.words import SPACED
 from nmt.errors import UserError, counted, print_message, reason
@@ -258,6 +258,23 @@ DIFFERENCES = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Texts:
+    """Translations, what they are compared with (no sources if these are unknown), and how BLEU compares them."""
+
+    hypotheses: Sequence[str]
+    references: Sequence[str]
+    sources: Sequence[str] | None
+    tokenizer: str
+    metric: BLEU
+
+    def bleu(self, texts: Sequence[str], references: Sequence[str]) -> float:
+        return float(self.metric.corpus_score(list(texts), [list(references)]).score)
+
+    def tokens(self, line: str) -> list[str]:
+        return str(self.metric.tokenizer(line)).split()
+
+
 def print_hints(
     choice: Choice,
     hypotheses: Sequence[str],
@@ -273,29 +290,24 @@ def print_hints(
     """
     if choice.reason is not None:
         print_message(choice.reason)
-    tokenizer = choice.tokenizer
-    metric = bleu_metric(tokenizer, lowercase=lowercase)
-
-    def bleu(texts: Sequence[str], other: Sequence[str]) -> float:
-        return float(metric.corpus_score(list(texts), [list(other)]).score)
-
-    hints = [*_lines(hypotheses, references, sources, metric.tokenizer), *_mixed_writing(references, tokenizer)]
-    known = [difference for difference in DIFFERENCES if not (lowercase and difference.name == "case")]
-    different = [*_differences(hypotheses, references, known, bleu)]
-    hints += different
+    metric = bleu_metric(choice.tokenizer, lowercase=lowercase)
+    texts = _Texts(
+        hypotheses=hypotheses, references=references, sources=sources, tokenizer=choice.tokenizer, metric=metric
+    )
+    different = [*_differences(texts, lowercase=lowercase)]
+    hints = [*_unusual_lines(texts), *_mixed_writing(texts), *different]
     if finished and not different:
-        hints += _other_files(hypotheses, references, sources, bleu, metric.tokenizer, tokenizer)
+        hints += _other_files(texts)
     for hint in hints:
         print_message(f"warning: {hint}")
 
 
-def _lines(
-    hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] | None, tokenize: Any
-) -> Iterator[str]:
+def _unusual_lines(texts: _Texts) -> Iterator[str]:
     """Yield hints about unusual lines, such as blank ones."""
+    hypotheses, references = texts.hypotheses, texts.references
     count = len(references)
     blank = sum(not line.strip() for line in references)
-    expected = references if sources is None else sources
+    expected = references if texts.sources is None else texts.sources
     empty = sum(not line.strip() for line in hypotheses)
     empty -= sum(not line.strip() and not other.strip() for line, other in zip(hypotheses, expected, strict=True))
     unknown = sum("<unk>" in line or "⁇" in line for line in references)
@@ -309,7 +321,7 @@ def _lines(
         yield f"{empty:,} of {counted(count, 'translation')} {_are(empty)} blank; check the file or the model"
     if unknown:
         yield f"{unknown:,} of {counted(count, 'reference')} {_are(unknown)} cut by <unk>; use the original references"
-    if empty < count and not any(len(tokenize(line.rstrip()).split()) > 3 for line in hypotheses):
+    if empty < count and not any(len(texts.tokens(line.rstrip())) > 3 for line in hypotheses):
         yield "no translation has four tokens, so BLEU, which needs runs of four, is 0; read chrF instead"
     elif count == 1:
         yield "1 sentence: BLEU is meant for a test set; give more sentences, or read chrF"
@@ -319,37 +331,33 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def _mixed_writing(references: Sequence[str], tokenizer: str) -> Iterator[str]:
+def _mixed_writing(texts: _Texts) -> Iterator[str]:
     """Yield a hint if some references have no spaces between words, so that a tokenizer leaves each as one word."""
-    if tokenizer not in BY_WORDS:
+    if texts.tokenizer not in BY_WORDS:
         return
+    references = texts.references
     kinds = [writing_of([line]).kind for line in references if not line.isascii()]
     unspaced = sum(kind in ("Chinese", "Japanese", "unspaced") for kind in kinds)
     if 0.1 * len(references) <= unspaced < 0.5 * len(references) and unspaced > 2:
         yield (
             f"{unspaced:,} of {counted(len(references), 'reference')} have no spaces between words, and "
-            f"evaluation.tokenizer={tokenizer} takes each as one word; score them apart, or use evaluation.tokenizer=zh"
-            " or char"
+            f"{KEY}={texts.tokenizer} takes each as one word; score them apart, or use {KEY}=zh or char"
         )
 
 
-def _differences(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    known: Sequence[TextDifference],
-    bleu: Callable[[Sequence[str], Sequence[str]], float],
-) -> Iterator[str]:
-    """Yield a hint for each of the ``known`` differences that lowers BLEU."""
+def _differences(texts: _Texts, *, lowercase: bool) -> Iterator[str]:
+    """Yield a hint for each difference that lowers BLEU; ``lowercase`` scores ignore case."""
+    sides = (texts.hypotheses, texts.references)
     before = None
-    count = len(references)
-    for name, remove, fix, least in known:
-        texts = [remove(line) for line in hypotheses]
-        others = [remove(line) for line in references]
-        changed = sum(map(str.__ne__, texts, hypotheses)), sum(map(str.__ne__, others, references))
-        if abs(changed[0] - changed[1]) < least * count:
+    for name, remove, fix, least in DIFFERENCES:
+        if lowercase and name == "case":
             continue
-        before = bleu(hypotheses, references) if before is None else before
-        after = bleu(texts, others)
+        removed = [[remove(line) for line in side] for side in sides]
+        changed = [sum(map(str.__ne__, *versions)) for versions in zip(removed, sides, strict=True)]
+        if abs(changed[0] - changed[1]) < least * len(texts.references):
+            continue
+        before = texts.bleu(*sides) if before is None else before
+        after = texts.bleu(*removed)
         if after >= before + GAIN:
             yield (
                 f"BLEU {before:.1f} would be {after:.1f} if both texts had the same {name}, which "
@@ -357,16 +365,20 @@ def _differences(
             )
 
 
-def _shifted(
-    hypotheses: Sequence[str], references: Sequence[str], bleu: Callable[[Sequence[str], Sequence[str]], float]
-) -> Iterator[str]:
+def _shifted(texts: _Texts) -> Iterator[str]:
     """Yield that the translations belong to neighbouring lines, from the start or from the middle of the file on."""
-    half = min(SAMPLE, len(references) // 2)
+    half = min(SAMPLE, len(texts.references) // 2)
     for which, lines in (("", slice(SAMPLE)), (f"last {half:,} ", slice(-half, None))):
-        texts = hypotheses[lines]
-        others = references[lines]
-        for where, pair in (("next", (texts[:-1], others[1:])), ("previous", (texts[1:], others[:-1]))):
-            if (score := bleu(texts, others)) < SHIFTED / 3 and (shifted := bleu(*pair)) > SHIFTED:
+        hypotheses = texts.hypotheses[lines]
+        references = texts.references[lines]
+        score = texts.bleu(hypotheses, references)
+        if score >= SHIFTED / 3:
+            continue
+        for where, pair in (
+            ("next", (hypotheses[:-1], references[1:])),
+            ("previous", (hypotheses[1:], references[:-1])),
+        ):
+            if (shifted := texts.bleu(*pair)) > SHIFTED:
                 yield (
                     f"the {which}translations fit the {where} reference (BLEU {shifted:.1f}) better than their own "
                     f"(BLEU {score:.1f}); look for a missing or additional line before them in a file"
@@ -374,38 +386,31 @@ def _shifted(
                 return
 
 
-def _other_files(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    sources: Sequence[str] | None,
-    bleu: Callable[[Sequence[str], Sequence[str]], float],
-    tokenize: Any,
-    tokenizer: str,
-) -> Iterator[str]:
+def _other_files(texts: _Texts) -> Iterator[str]:
     """Yield hints that the files do not belong together: shifted lines, exchanged sides, another language."""
+    references, sources = texts.references, texts.sources
     if len(references) < FEW:
         return
-    if shifted := [*_shifted(hypotheses, references, bleu)]:
+    if shifted := [*_shifted(texts)]:
         yield from shifted
         return
-    texts = hypotheses[:SAMPLE]
-    others = references[:SAMPLE]
-    score = bleu(texts, others)
+    sample = texts.hypotheses[:SAMPLE]
+    score = texts.bleu(sample, references[:SAMPLE])
     if score > 50:
         return
     if sources is not None:
         copied = sum(map(str.__eq__, sources, references))
         if copied > 0.5 * len(references):
             yield f"{copied:,} of {counted(len(references), 'reference')} equal their source; is tgt= the right file?"
-        elif (like := bleu(texts, sources[:SAMPLE])) > max(20.0, 2 * score):
+        elif (like := texts.bleu(sample, sources[:SAMPLE])) > max(20.0, 2 * score):
             yield (
                 f"the translations resemble the sources (BLEU {like:.1f}) more than the references (BLEU {score:.1f}): "
                 "the model copies, or src= and tgt= are exchanged"
             )
             return
-    least = 4 if tokenizer in BY_WORDS else 1  # letters: languages share short words
-    words = [word for line in texts for word in tokenize(line.lower()).split() if word.isalpha() and len(word) >= least]
-    known = {word for line in references for word in tokenize(line.lower()).split()}
+    least = 4 if texts.tokenizer in BY_WORDS else 1  # letters: languages share short words
+    words = [word for line in sample for word in texts.tokens(line.lower()) if word.isalpha() and len(word) >= least]
+    known = {word for line in references for word in texts.tokens(line.lower())}
     shared = sum(word in known for word in words)
     if len(words) > 5 * FEW and shared < UNRELATED * len(words):
         yield (
