@@ -49,17 +49,8 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
     yield from name_problems(settings.name)
     copies = numbers_per_weight(settings.optimizer, settings.device, frozen=settings.adapt is not None)
     yield from size_problems(settings, vocabulary=tokenizer.vocab_size, copies=copies, trust=trust)
-    training = settings.training
-    yield from optimizer_problems(
-        settings.optimizer,
-        settings.schedule.block,
-        interval=settings.schedule.interval,
-        endless=(training.max_epochs, training.max_steps) == (None, None),
-        monitor=training.monitor,
-        device=settings.device,
-        trust=trust,
-    )
-    yield from training.conflicts()
+    yield from optimizer_problems(settings)
+    yield from settings.training.conflicts()
     if settings.logger is not None:
         from nmt.training.logs import tracker_problems
 

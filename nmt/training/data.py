@@ -14,10 +14,11 @@ from torch.utils.data import DataLoader
 from nmt.errors import UserError, counted, print_message
 from nmt.text.batches import Batch, EpochBatches, Plan, SegmentPlan, collate
 from nmt.text.corpus import Corpus
-from nmt.text.sampled import SampledPieces
+from nmt.text.prepare import Prepared
+from nmt.text.sampled import SampledPieces, sampled_pieces
 from nmt.text.windows import plan_batches
 from nmt.training.distributed import rank, world_size
-from nmt.training.settings import BatchSettings
+from nmt.training.settings import Train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,34 +38,23 @@ class Position:
 class CorpusBatches(pl.LightningDataModule):
     """Training batches in a new order each epoch; validation batches always in the same order."""
 
-    def __init__(
-        self,
-        train: Corpus,
-        valid: Corpus,
-        *,
-        batches: BatchSettings,
-        seed: int,
-        max_steps: int | None = None,
-        validate_every: int | None = None,
-        pieces: SampledPieces | None = None,
-        text: int = 0,
-    ) -> None:
-        """An epoch is ``validate_every`` updates, or else one pass over the training text.
-
-        ``text`` is the checksum of the prepared text. A run that was trained on another text is not resumed.
-        """
+    def __init__(self, prepared: Prepared, config: Train) -> None:
+        """An epoch is ``training.validate_every`` updates, or else one pass over the training text."""
         super().__init__()
-        self.train, self.valid = train, valid
-        self.pieces = pieces  # of the training batches, instead of the stored ones
-        self.max_steps = max_steps
-        self.text = text
+        self.train = prepared.corpora["train"]
+        self.valid = prepared.corpora["valid"]
+        self.text = prepared.checksum  # a run that was trained on another text is not resumed
+        self.max_steps = config.training.max_steps
+        batches = config.batches
         self.accumulate = batches.accumulate
+        # Pieces of the training batches, instead of the stored ones.
+        self.pieces = sampled_pieces(prepared, batches.bpe_dropout, seed=config.seed)
         plan = partial(plan_batches, max_tokens=batches.max_tokens, max_sentences=batches.max_sentences)
-        self.pass_plan = plan(train, seed=seed)
+        self.pass_plan = plan(self.train, seed=config.seed)
         self.train_plan: Plan = self.pass_plan
-        if validate_every is not None:
-            self.train_plan = SegmentPlan(self.pass_plan, validate_every * batches.accumulate * world_size())
-        self.valid_plan = plan(valid, shuffle=False)
+        if (updates := config.training.validate_every) is not None:
+            self.train_plan = SegmentPlan(self.pass_plan, updates * self.accumulate * world_size())
+        self.valid_plan = plan(self.valid, shuffle=False)
         self.position = Position(world_size=world_size())
 
     def state_dict(self) -> dict[str, Any]:

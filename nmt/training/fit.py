@@ -27,7 +27,6 @@ from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.run_files import CHECKPOINTS, LAST_CHECKPOINT
 from nmt.system.machine import is_out_of_memory
 from nmt.text.prepare import Prepared
-from nmt.text.sampled import sampled_pieces
 from nmt.training.checkpoints import (
     AtomicCheckpoints,
     BestCheckpoints,
@@ -131,16 +130,7 @@ def _start(config: Train, prepared: Prepared, folder: Path, tracker: Tracker | N
     with without_advice():
         trainer = build_trainer(config, folder, [progress, best, last, *filter(None, optional)], tracker)
     task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"], guide=guide)
-    data = CorpusBatches(
-        prepared.corpora["train"],
-        prepared.corpora["valid"],
-        batches=config.batches,
-        seed=config.seed,
-        max_steps=training.max_steps,
-        validate_every=training.validate_every,
-        pieces=sampled_pieces(prepared, config.batches.bpe_dropout, seed=config.seed),
-        text=prepared.checksum,
-    )
+    data = CorpusBatches(prepared, config)
     if rank() == 0 and training.validate_every is not None:
         share = data.batches_per_epoch() / data.batches_per_pass()
         print_message(

@@ -1,4 +1,4 @@
-"""Learning-rate schedules, counted in updates, each with a linear warm-up from 0 to the optimizer's rate."""
+"""Our learning-rate schedules, counted in updates: each warms up linearly from 0 to the optimizer's rate."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
 from nmt.settings.bounds import AtLeast, Within
+from nmt.settings.plugins import PluginPoint
 
+OPTIMIZER = PluginPoint(Optimizer, ("torch.optim",), frozenset({"params"}))
+SCHEDULE = PluginPoint(
+    LRScheduler,
+    ("torch.optim.lr_scheduler", "nmt.training.schedules"),
+    supplied=frozenset({"optimizer"}),
+    defaults=frozenset({"total_steps", "mode"}),
+)
 WarmupSteps = Annotated[int, AtLeast(0)]
 
 

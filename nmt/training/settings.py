@@ -76,10 +76,10 @@ ENCODER = Plugin("nmt.model.build.ENCODER")
 ATTENTION = Plugin("nmt.model.build.ATTENTION")
 DECODER = Plugin("nmt.model.build.DECODER")
 OPTIMIZER = Plugin(
-    "nmt.training.optimizers.OPTIMIZER",
+    "nmt.training.schedules.OPTIMIZER",
     bounds={"lr": Positive, "betas": tuple[Share, Share], "weight_decay": NonNegative},
 )
-SCHEDULE = Plugin("nmt.training.optimizers.SCHEDULE", shared=ScheduleSettings)
+SCHEDULE = Plugin("nmt.training.schedules.SCHEDULE", shared=ScheduleSettings)
 LOGGER = Plugin("nmt.training.logs.LOGGER")
 GUIDE = Plugin("nmt.training.guide.GUIDE")
 

@@ -191,12 +191,9 @@ class TranslationTask(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Return the configured optimizer and schedule in Lightning's form."""
-        trust = self.config.trust
         parameters = [weight for weight in self.model.parameters() if weight.requires_grad]
-        optimizer = build_optimizer(self.config.optimizer, parameters, trust=trust)
-        block = self.config.schedule.block
-        monitor = self.settings.monitor
-        schedule = build_schedule(block, optimizer, total_steps=self._total_steps, monitor=monitor, trust=trust)
+        optimizer = build_optimizer(self.config, parameters)
+        schedule = build_schedule(self.config, optimizer, self._total_steps)
         if self._steps_every_update(schedule):
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
         # Lightning would skip the epoch in which a run is resumed, so on_validation_end calls step() instead.

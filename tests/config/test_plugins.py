@@ -16,7 +16,7 @@ from nmt.config import train_config
 from nmt.data.sources import DataSettings, load_pairs
 from nmt.model.build import ATTENTION, ENCODER
 from nmt.settings.build import build
-from nmt.training.optimizers import OPTIMIZER, SCHEDULE
+from nmt.training.schedules import OPTIMIZER, SCHEDULE
 
 pytestmark = pytest.mark.attack("classes that a file names")
 GROUPS = ("data", "encoder", "attention", "optimizer", "schedule")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from sharded import in_shards, random_pairs
 
+from nmt.config import train_config
 from nmt.text.prepare import Prepared
 from nmt.training import data as data_module
 from nmt.training.data import CorpusBatches
-from nmt.training.settings import BatchSettings
 
 EPOCHS = 4
 
@@ -27,9 +27,9 @@ class Run:
 
     def __init__(self, prepared: Prepared, accumulate: int, processes: int, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(data_module, "world_size", lambda: processes)
-        corpus = prepared.corpora["train"]
-        batches = BatchSettings(max_tokens=100, max_sentences=None, accumulate=accumulate)
-        self.data = CorpusBatches(corpus, corpus, batches=batches, seed=1)
+        self.data = CorpusBatches(
+            prepared, train_config(["batches.max_tokens=100", f"batches.accumulate={accumulate}"])
+        )
         self.accumulate = accumulate
         self.trainer: Any = SimpleNamespace(current_epoch=0, global_step=0)
         self.data.trainer = self.trainer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from nmt.training.fit import build_trainer
 from nmt.training.metrics import quality
 from nmt.training.optimizers import build_schedule
 from nmt.training.schedules import inverse_sqrt, linear, warm_up
+from nmt.training.settings import ScheduleSettings
 from nmt.training.task import TranslationTask
 
 
@@ -83,9 +85,9 @@ def test_plateau_keeps_the_rate_while_only_the_loss_improves() -> None:
 @pytest.mark.parametrize("name", ["torch.optim.lr_scheduler.ReduceLROnPlateau", f"{__name__}.OtherPlateau"])
 def test_other_plateau_schedules_learn_which_values_are_better(name: str, monitor: str, mode: str) -> None:
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
-    schedule: Any = build_schedule(
-        {"_target_": name}, optimizer, total_steps=lambda: 1, monitor=monitor, trust=[__name__]
-    )
+    config = train_config([f"training.monitor={monitor}", f"trust=[{__name__}]"])
+    config = replace(config, schedule=ScheduleSettings(block={"_target_": name}))
+    schedule: Any = build_schedule(config, optimizer, lambda: 1)
     assert schedule.mode == mode
 
 
