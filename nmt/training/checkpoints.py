@@ -22,6 +22,7 @@ from nmt.errors import STOP_SIGNALS, UserError
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import require_format
 from nmt.inference.model_folder import non_finite
+from nmt.inference.run_files import LAST_CHECKPOINT
 from nmt.training.distributed import from_first, gather, rank, sums, world_size
 from nmt.training.logs import DeletedRun, warn
 from nmt.training.metrics import LOSS, Quality, quality
@@ -183,7 +184,7 @@ class EpochCheckpoints(Checkpoint):
 
 
 class LastCheckpoint(Checkpoint):
-    """Writes the checkpoint ``path`` after every epoch and every ``every`` updates.
+    """Writes the checkpoint ``path`` after every epoch and every ``training.checkpoint_every`` updates.
 
     Once a signal has stopped the run, it writes one after the current update, and ends training there.
     Ends a run that has made ``max_steps`` updates; the data module ends the epoch there. Lightning's own max_steps
@@ -192,13 +193,11 @@ class LastCheckpoint(Checkpoint):
     Lightning calls a ``Checkpoint`` after the callbacks whose state it saves.
     """
 
-    def __init__(
-        self, path: Path, best: BestCheckpoints, *, max_steps: int | None = None, every: int | None = None
-    ) -> None:
-        self.path = path
+    def __init__(self, best: BestCheckpoints, training: TrainingSettings) -> None:
+        self.path = best.folder / LAST_CHECKPOINT
         self.best = best
-        self.max_steps = max_steps
-        self.every = every
+        self.max_steps = training.max_steps
+        self.every = training.checkpoint_every
         self.on_start: Callable[[], None] | None = None
         self.started = False
         self.stop_signal: int | None = None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pytorch_lightning as pl
 import torch
@@ -24,7 +24,7 @@ from pytorch_lightning.strategies import DDPStrategy
 
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.inference.model_folder import TrainedModel, choose_device
-from nmt.inference.run_files import CHECKPOINTS, LAST_CHECKPOINT
+from nmt.inference.run_files import CHECKPOINTS
 from nmt.system.machine import is_out_of_memory
 from nmt.text.prepare import Prepared
 from nmt.training.checkpoints import (
@@ -69,19 +69,6 @@ class Fitted:
     stop_signal: int | None
 
 
-class _Session(NamedTuple):
-    """The parts of one session of training."""
-
-    trained: TrainedModel
-    best: BestCheckpoints
-    last: LastCheckpoint
-    patience: Patience | None
-    progress: LiveProgress
-    trainer: pl.Trainer
-    task: TranslationTask
-    data: CorpusBatches
-
-
 def fit(
     config: Train,
     prepared: Prepared,
@@ -97,57 +84,100 @@ def fit(
     Ctrl-C, SIGTERM and SIGHUP stop training after the current update; ``resume`` continues with the next one.
     ``on_start`` is called once the checkpoint of a resumed run was accepted.
     """
-    session = _start(config, prepared, folder, tracker)
+    session = _Session(config, prepared, folder, tracker)
     session.last.on_start = on_start
-    problem = _run(session, config)
-    return _save_best(session, config, folder, problem) if rank() == 0 else None
+    problem = session.run()
+    return session.save_best(folder, problem) if rank() == 0 else None
 
 
-def _start(config: Train, prepared: Prepared, folder: Path, tracker: Tracker | None) -> _Session:
-    """Build the model, its data and the trainer."""
-    training = config.training
-    checkpoints = folder / CHECKPOINTS
-    pl.seed_everything(config.seed, workers=True, verbose=False)
-    best = BestCheckpoints(checkpoints, training)
-    last = LastCheckpoint(
-        checkpoints / LAST_CHECKPOINT, best, max_steps=training.max_steps, every=training.checkpoint_every
-    )
-    with first_before_others():
-        trained = new_model(config, prepared, checkpoint=last.path if config.resume else None)
-        refuse_longer(trained.model.attention, prepared)
-        guide = build_guide(config.guide, prepared, trust=config.trust)
-        if guide is not None and not config.resume:
-            guide.start(trained.model)
-    if rank() != 0:
-        torch.manual_seed(config.seed + (rank() << 32))  # each rank drops out other units
-    progress = LiveProgress()
-    patience = None if training.patience is None else Patience(training.monitor, training.patience)
-    optional = [
-        patience,
-        None if training.keep_every_n_epochs is None else EpochCheckpoints(checkpoints, training.keep_every_n_epochs),
-        None if training.ema_decay is None else MovingAverage(training.ema_decay),
-    ]
-    with without_advice():
-        trainer = build_trainer(config, folder, [progress, best, last, *filter(None, optional)], tracker)
-    task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"], guide=guide)
-    data = CorpusBatches(prepared, config)
-    if rank() == 0 and training.validate_every is not None:
-        share = data.batches_per_epoch() / data.batches_per_pass()
-        print_message(
-            f"an epoch is {counted(training.validate_every, 'update')}, {share:.3g} passes over the training text"
+class _Session:
+    """One session of training: the model, its data, and the trainer with its callbacks."""
+
+    def __init__(self, config: Train, prepared: Prepared, folder: Path, tracker: Tracker | None) -> None:
+        training = config.training
+        checkpoints = folder / CHECKPOINTS
+        pl.seed_everything(config.seed, workers=True, verbose=False)
+        self.config = config
+        self.best = BestCheckpoints(checkpoints, training)
+        self.last = LastCheckpoint(self.best, training)
+        with first_before_others():
+            trained = new_model(config, prepared, checkpoint=self.last.path if config.resume else None)
+            refuse_longer(trained.model.attention, prepared)
+            guide = build_guide(config.guide, prepared, trust=config.trust)
+            if guide is not None and not config.resume:
+                guide.start(trained.model)
+        if rank() != 0:
+            torch.manual_seed(config.seed + (rank() << 32))  # each rank drops out other units
+        self.progress = LiveProgress()
+        self.patience = None if training.patience is None else Patience(training.monitor, training.patience)
+        optional = [
+            self.patience,
+            None
+            if training.keep_every_n_epochs is None
+            else EpochCheckpoints(checkpoints, training.keep_every_n_epochs),
+            None if training.ema_decay is None else MovingAverage(training.ema_decay),
+        ]
+        callbacks = [self.progress, self.best, self.last, *filter(None, optional)]
+        with without_advice():
+            self.trainer = build_trainer(config, folder, callbacks, tracker)
+        self.task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"], guide=guide)
+        self.data = CorpusBatches(prepared, config)
+        if rank() == 0 and training.validate_every is not None:
+            share = self.data.batches_per_epoch() / self.data.batches_per_pass()
+            print_message(
+                f"an epoch is {counted(training.validate_every, 'update')}, {share:.3g} passes over the training text"
+            )
+        if rank() == 0 and not config.resume and (problem := too_few_updates(config, self.data)):
+            warn(problem)
+
+    def run(self) -> str | None:
+        """Train until the end or a signal. Return the reason if the loss diverged."""
+        last = self.last
+        resumes = self.config.resume
+        try:
+            with without_advice(), last.stop_on_signal(), suppress(Stopped):
+                checkpoint = last.path if resumes else None
+                self.trainer.fit(self.task, self.data, ckpt_path=checkpoint, weights_only=True)
+            last.start()  # of a run that was already complete
+        except Diverged as error:
+            return _explain_divergence(error, self.config)
+        except Exception as error:
+            if not resumes or last.started or isinstance(error, UserError) or is_out_of_memory(error):
+                raise
+            raise UserError(f"{last.path}: cannot be resumed ({reason(error)}); start a new run") from error
+        return None
+
+    def save_best(self, folder: Path, problem: str | None) -> Fitted:
+        """Write the best weights as the model of ``folder``. Raises UserError if ``problem`` stopped the training."""
+        best = self.best
+        last = self.last
+        trained = self.task.trained
+        best.remove_replaced()  # also where the run was killed at its very end and trained nothing now
+        kept = best.read(last.path, trained.model)
+        if kept is None:
+            raise UserError(problem or f"{last.path}: missing; start a new run")
+        average = None
+        if problem is None and last.stop_signal is None:
+            average = average_best(best, self.task, self.data, self.trainer)
+        trained.model.load_state_dict(kept.weights if average is None or not average.kept else average.weights)
+        device = choose_device(self.config.device)  # Lightning moves the model away after training
+        trained = save_model(folder, replace(trained, model=trained.model.to(device).eval()))
+        if problem is not None:
+            raise UserError(f"{problem}; the model of epoch {kept.epoch} is in {folder}")
+        epochs, updates = self.trainer.current_epoch, self.trainer.global_step
+        is_over = self.patience is not None and self.patience.is_over
+        return Fitted(
+            trained=trained,
+            seconds=self.progress.elapsed,
+            tokens_per_s=self.progress.tokens_per_s,
+            epochs=epochs,
+            updates=updates,
+            best=kept.score,
+            kept=kept.epoch,
+            average=average,
+            early=is_over and not reached_limit(self.config.training, epochs, updates),
+            stop_signal=last.stop_signal,
         )
-    if rank() == 0 and not config.resume and (problem := too_few_updates(config, data)):
-        warn(problem)
-    return _Session(
-        trained=trained,
-        best=best,
-        last=last,
-        patience=patience,
-        progress=progress,
-        trainer=trainer,
-        task=task,
-        data=data,
-    )
 
 
 def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
@@ -168,53 +198,6 @@ def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
         f"training.{key}={counts[key]}: ends after {counted(updates[key], 'update')}, before the learning rate has "
         f"warmed up (schedule.warmup_steps={warmup}); set training.{key}={limits[key][1]}, or smaller "
         "batches.max_tokens and schedule.warmup_steps"
-    )
-
-
-def _run(session: _Session, config: Train) -> str | None:
-    """Train until the end or a signal. Return the reason if the loss diverged."""
-    last = session.last
-    try:
-        with without_advice(), last.stop_on_signal(), suppress(Stopped):
-            checkpoint = last.path if config.resume else None
-            session.trainer.fit(session.task, session.data, ckpt_path=checkpoint, weights_only=True)
-        last.start()  # of a run that was already complete
-    except Diverged as error:
-        return _explain_divergence(error, config)
-    except Exception as error:
-        if not config.resume or last.started or isinstance(error, UserError) or is_out_of_memory(error):
-            raise
-        raise UserError(f"{last.path}: cannot be resumed ({reason(error)}); start a new run") from error
-    return None
-
-
-def _save_best(session: _Session, config: Train, folder: Path, problem: str | None) -> Fitted:
-    """Write the best weights as the model of ``folder``. Raises UserError if ``problem`` stopped the training."""
-    trained, best, last, patience, progress, trainer, task, data = session
-    best.remove_replaced()  # also where the run was killed at its very end and trained nothing now
-    kept = best.read(last.path, trained.model)
-    if kept is None:
-        raise UserError(problem or f"{last.path}: missing; start a new run")
-    average = None
-    if problem is None and last.stop_signal is None:
-        average = average_best(config, best, task, data, trainer)
-    trained.model.load_state_dict(kept.weights if average is None or not average.kept else average.weights)
-    device = choose_device(config.device)  # Lightning moves the model away after training
-    trained = save_model(folder, replace(trained, model=trained.model.to(device).eval()))
-    if problem is not None:
-        raise UserError(f"{problem}; the model of epoch {kept.epoch} is in {folder}")
-    epochs, updates = trainer.current_epoch, trainer.global_step
-    return Fitted(
-        trained=trained,
-        seconds=progress.elapsed,
-        tokens_per_s=progress.tokens_per_s,
-        epochs=epochs,
-        updates=updates,
-        best=kept.score,
-        kept=kept.epoch,
-        average=average,
-        early=patience is not None and patience.is_over and not reached_limit(config.training, epochs, updates),
-        stop_signal=last.stop_signal,
     )
 
 

@@ -229,19 +229,19 @@ def describe_average(average: Average, monitor: str, best: float | None) -> str:
 
 
 def average_best(
-    config: Train, best: BestCheckpoints, task: TranslationTask, data: CorpusBatches, trainer: pl.Trainer
+    best: BestCheckpoints, task: TranslationTask, data: CorpusBatches, trainer: pl.Trainer
 ) -> Average | None:
     """Return the average of the best checkpoints with its validation score, or None if it is off or there is only one.
 
     It is to be kept if it validates at least as well as the best checkpoint.
     """
-    if (count := config.training.average_checkpoints) is None:
+    if (count := task.settings.average_checkpoints) is None:
         return None
     models = best.read_best(count, task.model)
     if len(models) < 2:
         return None
     weights = average_weights([model.weights for model in models])
-    task.to(choose_device(config.device))
+    task.to(choose_device(task.config.device))
     scores = validate_weights(task, weights, data.all_valid(), trainer.precision_plugin)
     kept = math.isfinite(scores[LOSS]) and quality(scores, best.monitor) >= best.best_quality()
     return Average(weights, sorted(model.epoch for model in models), scores[best.monitor], kept)

@@ -137,9 +137,9 @@ def test_average_is_kept_if_it_is_at_least_as_good(
     models = [Kept({"w": torch.ones(1)}, epoch, bleu) for epoch in (3, 2)]
     best: Any = SimpleNamespace(monitor="valid_bleu", read_best=lambda count, model: models[:count])
     best.best_quality = lambda: quality({"valid_loss": 2.0, "valid_bleu": 30.0}, "valid_bleu")
-    task: Any = SimpleNamespace(model=None, to=lambda device: None)
+    config = train_config(["training.average_checkpoints=2", "device=cpu"])
+    task: Any = SimpleNamespace(model=None, to=lambda device: None, config=config, settings=config.training)
     data: Any = SimpleNamespace(all_valid=lambda: [])
     trainer: Any = SimpleNamespace(precision_plugin=None)
-    config = train_config(["training.average_checkpoints=2", "device=cpu"])
-    average: Any = module.average_best(config, best, task, data, trainer)
+    average: Any = module.average_best(best, task, data, trainer)
     assert (average.epochs, average.score, average.kept) == ([2, 3], bleu, kept)

@@ -22,7 +22,7 @@ from nmt.config.runs import LAUNCH_FILE, restarted_arguments
 from nmt.errors import UserError
 from nmt.files.locks import lock_folder
 from nmt.training import distributed as ranks
-from nmt.training.checkpoints import LastCheckpoint, Stopped
+from nmt.training.checkpoints import BestCheckpoints, LastCheckpoint, Stopped
 from nmt.training.distributed import detect_launch, require_device
 
 SRUN = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4", "SLURM_JOB_ID": "7"}
@@ -104,7 +104,8 @@ def test_restarted_processes_complete_a_run_that_looks_finished(tmp_path: Path) 
 
 def test_signal_after_the_ranks_agreed_counts_from_the_next_update(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other rank goes on, so this one must not wait for it in a checkpoint."""
-    last = LastCheckpoint(Path("unused"), cast(Any, None))
+    settings = train_config([]).training
+    last = LastCheckpoint(BestCheckpoints(Path("unused"), settings), settings)
     saved: list[int] = []
     monkeypatch.setattr(last, "_save", lambda trainer: saved.append(trainer.global_step))
 
