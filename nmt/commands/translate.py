@@ -200,23 +200,24 @@ def translate(options: TranslateOptions) -> None:
             require_attention(translator, f"alignments={options.alignments}")
         if options.scores or options.search.n_best > 1:
             print_message(describe_scores(options.search, options.scores))
+        alignments = write_links is not None
         if options.workers is None:
-            _translate_all(translator, options, prefixes, write, write_links)
-            return
-        assert isinstance(options.model, str)
-        results = shards.enter_context(
-            shard_results_of(
+            results: Iterator[Done] = files.enter_context(
+                closing(_translated(translator, options, prefixes, alignments=alignments))
+            )
+        else:
+            context = shard_results_of(
                 translator,
                 options,
                 full_groups(options.input),
-                model=options.model,
+                model=f"{options.model}",
                 input=options.input,
                 output=f"{options.output}",
                 workers=options.workers,
                 scores=options.scores,
-                alignments=write_links is not None,
+                alignments=alignments,
             )
-        )
+            results = shards.enter_context(context)
         del translator  # each worker loads its own
         for result in results:
             write(result.output)
@@ -242,28 +243,24 @@ def describe_scores(search: SearchOptions, scores: ScoreColumn = True) -> str:
     return formula if search.sentences is None else f"{formula}; a line has the sum over its sentences"
 
 
-def _translate_all(
-    translator: Translator,
-    options: TranslateOptions,
-    prefixes: list[str] | None,
-    write: Callable[[Iterable[str]], None],
-    write_links: Callable[[Iterable[str]], None] | None,
-) -> None:
-    """Translate everything. ``write`` receives the output lines and ``write_links`` (if any) the alignment lines."""
+def _translated(
+    translator: Translator, options: TranslateOptions, prefixes: list[str] | None, *, alignments: bool
+) -> Generator[Done]:
+    """Yield the results of the input lines, or stored memories, group by group, and show progress."""
+    from nmt.inference.shards import Done
+
     interactive = options.input is None and options.memory is None and sys.stdin is not None and sys.stdin.isatty()
     if interactive:
         print_message("Type a line and press Enter to see its translation; Ctrl-D ends.")
     shown = not interactive and not (options.output is None and sys.stdout.isatty())
     progress = Progress(total=_total(options), on_terminal=shown)
     prompt = _prompt if interactive else None
-    format_lines = partial(output_lines, n_best=options.search.n_best, scores=options.scores)
     done = 0
-    groups = _translation_groups(translator, options, prefixes, alignments=write_links is not None, prompt=prompt)
+    groups = _translation_groups(translator, options, prefixes, alignments=alignments, prompt=prompt)
     with closing(groups):  # ends the threads at once if writing fails
         for translations in groups:
-            write([line for row, best in enumerate(translations, done) for line in format_lines(row, best)])
-            if write_links is not None:
-                write_links(alignment_lines(translations))
+            output = [*output_lines(translations, done, n_best=options.search.n_best, scores=options.scores)]
+            yield Done(len(translations), output, alignment_lines(translations) if alignments else [], [])
             done += len(translations)
             progress.show(done)
     progress.close()

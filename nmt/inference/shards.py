@@ -150,11 +150,7 @@ class TranslateShard:
             alignments=self.alignments,
             on_failure=lambda row, reason: failures.append((row, reason)),
         )
-        output = [
-            line
-            for row, best in enumerate(translations, shard.first)
-            for line in output_lines(row, best, n_best=self.search.n_best, scores=self.scores)
-        ]
+        output = [*output_lines(translations, shard.first, n_best=self.search.n_best, scores=self.scores)]
         failures += cuts(translations)
         links = alignment_lines(translations) if self.alignments else []
         return Done(len(shard.lines), output, links, sorted(failures))

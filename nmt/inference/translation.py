@@ -92,20 +92,23 @@ def cuts(translations: Sequence[Translation], first: int = 0) -> list[tuple[int,
     return [(row, CUT) for row, translation in enumerate(translations, first) if translation.is_cut]
 
 
-def output_lines(row: int, best: Translation, *, n_best: int, scores: ScoreColumn) -> Iterator[str]:
-    """Yield the output lines of input line ``row``: one, or several with ``n_best`` above 1.
+def output_lines(
+    translations: Sequence[Translation], first: int = 0, *, n_best: int, scores: ScoreColumn
+) -> Iterator[str]:
+    """Yield the output lines of input lines from row ``first`` on: one each, or several with ``n_best`` above 1.
 
     A blank or refused input line has a single empty translation, whatever ``n_best`` is. In an n-best list, three or
     more bars in a translation are written as Moses escapes them, because ``|||`` separates the columns.
     """
-    if n_best > 1:
-        for hypothesis in best.n_best or [best]:
-            text = SEPARATOR.sub(lambda bars: "&#124;" * len(bars[0]), hypothesis.text)
-            yield f"{row} ||| {text} ||| {_score(hypothesis, scores):.6f}"
-    elif scores:
-        yield f"{_score(best, scores):.6f}\t{best.text}"
-    else:
-        yield best.text
+    for row, best in enumerate(translations, first):
+        if n_best > 1:
+            for hypothesis in best.n_best or [best]:
+                text = SEPARATOR.sub(lambda bars: "&#124;" * len(bars[0]), hypothesis.text)
+                yield f"{row} ||| {text} ||| {_score(hypothesis, scores):.6f}"
+        elif scores:
+            yield f"{_score(best, scores):.6f}\t{best.text}"
+        else:
+            yield best.text
 
 
 def _score(translation: Translation, scores: ScoreColumn) -> float:

@@ -93,7 +93,7 @@ def test_groups_give_different_texts_best_first(translator: Translator) -> None:
 @pytest.mark.parametrize("text", ["a ||| b", "|||", "a |||| b", "|||||||", "x|||y", "a || b | c", "ends in ||"])
 def test_output_has_three_columns(text: str) -> None:
     best = Translation(text, score=-1.5)
-    for line in output_lines(7, Translation(text, n_best=[best, best]), n_best=2, scores=False):
+    for line in output_lines([Translation(text, n_best=[best, best])], 7, n_best=2, scores=False):
         row, shown, score = line.split(" ||| ")
         assert (row, shown.replace("&#124;", "|"), score) == ("7", text, "-1.500000")
         assert "|||" not in shown
