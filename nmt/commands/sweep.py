@@ -71,8 +71,7 @@ def sweep(arguments: Sequence[str], train: TrainJob, *, needed: Sequence[str] = 
         records = _read_records(multirun.folder, call)
         finished = sum(record["status"] == "finished" for record in records)
         if any(record["status"] != "stopped" for record in records):
-            write_table(records, multirun.folder)
-            _print_groups(records, multirun.folder)
+            _write_table(records, multirun.folder)
         if isinstance(sys.exception(), KeyboardInterrupt):
             count = f"{finished}" if total is None else f"{finished} of {total}"
             print_message(f"stopped; {count} jobs have finished; repeat the command to run the others")
@@ -252,8 +251,6 @@ def _read_records(folder: Path, call: str) -> list[dict[str, Any]]:
 
 SEED = "seed"
 Record = Mapping[str, Any]
-
-
 RESULTS = (
     Column("bleu", "BLEU", ".2f"),
     Column("chrf", "chrF", ".2f"),
@@ -297,34 +294,23 @@ def _group(settings: dict[str, str], members: Sequence[Record]) -> Group:
     return Group(settings, len(finished), unfinished, values)
 
 
-def write_table(records: Sequence[Record], folder: Path) -> None:
-    """Write the groups into ``sweep.csv`` and the jobs into ``sweep.json``."""
+def _write_table(records: Sequence[Record], folder: Path) -> None:
+    """Write the groups into ``sweep.csv`` and the jobs into ``sweep.json``, and print one line per group."""
     groups, keys = group_by_seed(records)
-    statistics = [f"{column.key}_{name}" for column in RESULTS for name in ("mean", "sd")]
-    lines: list[list[Any]] = [[*keys, "n", "unfinished", *statistics]]
-    for group in groups:
-        cells = [cell for column in RESULTS for cell in mean_and_deviation(group.values[column.key])]
-        settings = [group.settings.get(key, "") for key in keys]
-        lines.append([*settings, group.finished, len(group.unfinished), *cells])
-    save_csv(folder / "sweep.csv", lines)
     jobs = [{key: value for key, value in record.items() if key != "call"} for record in records]
     write_lines(folder / "sweep.json", json.dumps(jobs, indent=2).split("\n"))
-
-
-def _print_groups(records: Sequence[Record], folder: Path) -> None:
-    """Print one line per group on stdout."""
-    groups, keys = group_by_seed(records)
     shown = [column for column in RESULTS if any(group.values[column.key] for group in groups)]
     numbers = ["n", *(column.heading for column in shown)]
     unfinished = ["unfinished"] * any(group.unfinished for group in groups)
-    rows = [
-        [
-            *(group.settings.get(key, "") for key in keys),
-            str(group.finished),
-            *("".join(column.texts(group.values[column.key])) for column in shown),
-            *(", ".join(group.unfinished) for _ in unfinished),
-        ]
-        for group in groups
-    ]
+    statistics = [f"{column.key}_{name}" for column in RESULTS for name in ("mean", "sd")]
+    lines: list[list[Any]] = [[*keys, "n", "unfinished", *statistics]]
+    rows: list[list[str]] = []
+    for group in groups:
+        settings = [group.settings.get(key, "") for key in keys]
+        cells = [cell for column in RESULTS for cell in mean_and_deviation(group.values[column.key])]
+        lines.append([*settings, group.finished, len(group.unfinished), *cells])
+        texts = ["".join(column.texts(group.values[column.key])) for column in shown]
+        rows.append([*settings, str(group.finished), *texts, *[", ".join(group.unfinished)] * len(unfinished)])
+    save_csv(folder / "sweep.csv", lines)
     title = f"{folder}: mean ± standard deviation over n jobs"
     print_table(rows, [*keys, *numbers, *unfinished], numbers=numbers, title=title)

@@ -82,8 +82,6 @@ def train_or_resume(
     with connected_processes():
         start = from_first(lambda: _start(arguments, folder, pairs))
         try:
-            if rank() == 0:
-                _announce(start)
             return _train_into(start, pairs)
         except BaseException:
             if (
@@ -97,24 +95,16 @@ def train_or_resume(
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Folder, configuration and arguments of a run.
-
-    ``chosen``: the folder is new, and has another name if that in ``config`` was taken. ``existed``: the folder is
-    older, and holds no checkpoint. ``not_resumed``: ``resume=true`` had nothing to resume. ``unfinished`` is a run of
-    the same name that can be resumed.
-    """
+    """Folder, configuration and arguments of a run. ``existed``: the folder is older, and holds no checkpoint."""
 
     folder: Path
     config: Train
     arguments: list[str]
-    chosen: bool = False
     existed: bool = False
-    not_resumed: bool = False
-    unfinished: Path | None = None
 
 
 def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, Any] | None) -> Start:
-    """Check the arguments, and create the folder of a new run or find that of a run to resume."""
+    """Check the arguments, create the folder of a new run or find that of a run to resume, and print it."""
     config = train_config(arguments)
     launch = detect_launch()
     if launch is not None and not config.resume and folder is None and (launch.restarts or launch.is_named):
@@ -123,53 +113,46 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
         arguments = restarted_arguments(*run, launch.identifier, arguments, restarted=restarted)
         config = train_config(arguments)
     runs = Path(config.runs)
-    name = config.name
+    wanted = runs / config.name
+    existed = False
+    why = ""
     if config.resume:
         if pairs is not None:
             raise UserError("resume=true: a run continues with its stored text; remove train=, valid= and test=")
-        if folder is None and starts_run(runs / name, arguments):
+        if folder is None and starts_run(wanted, arguments):
             arguments = [word for word in arguments if key_of(word) != "resume"]
             config = train_config(arguments)
-            require_device(config, launch)
-            folder = runs / name
-            existed = (runs / name).exists()
-            make_folder(folder)
-            return Start(folder=folder, config=config, arguments=arguments, existed=existed, not_resumed=True)
-        folder = run_to_resume(runs / name, arguments, config.training)
-        arguments = resumed_arguments(folder, arguments)
-        config = train_config(arguments, resumed=folder)
-        refuse_changed_settings(config, folder, arguments)
+            folder = wanted
+            existed = folder.exists()
+            why = ", from its beginning, because resume=true finds no checkpoint"
+        else:
+            folder = run_to_resume(wanted, arguments, config.training)
+            arguments = resumed_arguments(folder, arguments)
+            config = train_config(arguments, resumed=folder)
+            refuse_changed_settings(config, folder, arguments)
+            why = ", resumed"
     require_device(config, launch)
+    unfinished = None
     if folder is not None:
-        return Start(folder=folder, config=config, arguments=list(arguments))
-    unfinished = unfinished_run(runs, name)
-    folder = new_folder(runs, name)
-    if launch is not None:
-        write_lines(folder / LAUNCH_FILE, [launch.identifier])
-    return Start(folder=folder, config=config, arguments=list(arguments), chosen=True, unfinished=unfinished)
-
-
-def _announce(start: Start) -> None:
-    """Print the folder of the run, and for ``init_from`` where the text comes from if no argument says so."""
-    folder, config = start.folder, start.config
-    if config.resume:
-        print_message(f"run: {folder}, resumed")
-        if changed := changed_code(folder):
-            print_message(
-                f"warning: {folder}: code of {changed} has changed since this run was started; "
-                "the rest of its training uses the new code"
-            )
-        return
-    wanted = Path(config.runs) / config.name
-    why = f", because {wanted} exists" if start.chosen and folder != wanted else ""
-    if start.not_resumed:
-        why = ", from its beginning, because resume=true finds no checkpoint"
+        make_folder(folder)
+    else:
+        unfinished = unfinished_run(runs, config.name)
+        folder = new_folder(runs, config.name)
+        why = f", because {wanted} exists" if folder != wanted else ""
+        if launch is not None:
+            write_lines(folder / LAUNCH_FILE, [launch.identifier])
     print_message(f"run: {folder}{why}")
-    if start.unfinished is not None:
-        words = resume_command(start.unfinished, start.arguments)
-        print_message(f"{start.unfinished} is unfinished; to continue it instead, stop this run and use: {words}")
-    if trains_on_the_same_text(config):
+    if unfinished is not None:
+        words = resume_command(unfinished, arguments)
+        print_message(f"{unfinished} is unfinished; to continue it instead, stop this run and use: {words}")
+    if config.resume and (changed := changed_code(folder)):
+        print_message(
+            f"warning: {folder}: code of {changed} has changed since this run was started; "
+            "the rest of its training uses the new code"
+        )
+    if not config.resume and trains_on_the_same_text(config):
         print_message(f"text: that of init_from={config.init_from}; data= chooses other text")
+    return Start(folder=folder, config=config, arguments=list(arguments), existed=existed)
 
 
 def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult:
