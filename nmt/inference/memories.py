@@ -28,12 +28,20 @@ from nmt.errors import UserError, counted, reason
 from nmt.files.checkpoint import read_tensors
 from nmt.files.checksum import fingerprint, require_format
 from nmt.files.reading import read_text
-from nmt.inference.bulk import Failure, OnFailure, SourceTooLong, oversized_reason, replace_failures, run_in_halves
+from nmt.inference.bulk import (
+    Failure,
+    OnFailure,
+    Results,
+    SourceTooLong,
+    oversized_reason,
+    replace_failures,
+    run_in_halves,
+)
 from nmt.inference.forced_decoding import read_targets
 from nmt.inference.model_folder import PARTS, TrainedModel, class_path
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import NO_TRANSLATION, Translation
-from nmt.inference.translator import Translator, blank_rows, no_hypothesis, with_source_words
+from nmt.inference.translator import Translator, blank_rows, with_source_words
 from nmt.model.encoder import Final
 from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
@@ -165,7 +173,7 @@ def translate_encoded(
     if (alignments or options.coverage_penalty) and any(lines[row].ids is None for row in filled):
         option = "alignments" if alignments else f"search.coverage_penalty={options.coverage_penalty:g}"
         raise UserError(f"{option}: these memories keep no trace of their source; encode with trace=true")
-    results: list[Translation | Failure] = [Translation("")] * len(lines)
+    results: Results = [Translation("")] * len(lines)
     for batch in _batches(sources, translator.max_tokens, max_rows(options.with_spares())):
         rows = [filled[index] for index in batch]
         encoded = [lines[row] for row in rows]
@@ -181,17 +189,15 @@ def _too_large(error: Exception, line: EncodedLine) -> str | None:
 
 def _translate_part(
     translator: Translator, lines: Sequence[EncodedLine], options: SearchOptions, part: slice, prefix: Prefix = ()
-) -> list[Translation | Failure]:
+) -> Results:
     lines = lines[part]
     stacked = _stack([source for line in lines if (source := line.source) is not None])
     lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
     engine = translator.trained.engine(trace=False)
     seeds = [line.seed for line in lines]
     searched = search_encoded(engine, stacked, lengths, seeds, options.with_spares(), [prefix] * len(lines))
-    results = [
-        _to_translation(translator, line, hypotheses, options) if hypotheses else no_hypothesis(options)
-        for line, hypotheses in zip(lines, searched, strict=True)
-    ]
+    pairs = zip(lines, searched, strict=True)
+    results = [_to_translation(translator, line, hypotheses, options) for line, hypotheses in pairs]
     if not prefix and (blank := blank_rows(results, options)):
         again = [lines[row] for row in blank]
         translations = _translate_part(translator, again, options, slice(None), translator.visible)
@@ -202,9 +208,9 @@ def _translate_part(
 
 def _to_translation(
     translator: Translator, line: EncodedLine, hypotheses: Sequence[Hypothesis], options: SearchOptions
-) -> Translation:
+) -> Translation | Failure:
     translation = translator.to_translation(line.ids, hypotheses, options)
-    if translation.alignment is None or line.ids is None:
+    if isinstance(translation, Failure) or translation.alignment is None or line.ids is None:
         return translation
     words = translator.loaded_model.source.decoded_words(line.ids[:-1]) if line.words is None else line.words
     return with_source_words(translation, words)

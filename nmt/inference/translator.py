@@ -48,6 +48,8 @@ guard_forks()  # here too: the parent may have loaded torch for other models
 
 
 Pairs = Iterable[tuple[str, str]]
+ReadLine = tuple[Protected | Fragment, SplitText]
+"""A line as the model reads it, whole and in sentences."""
 
 
 class Evaluation(NamedTuple):
@@ -179,13 +181,14 @@ class Translator(Reader):
         lexicon = {} if options.lexicon is None else read_lexicon(options.lexicon)
         glossary = combined_glossary(options.glossary, options.terms)
         protection = Protection(glossary, placeholders=options.keep_placeholders, markup=markup)
-        finish = partial(self._finish, options, protection, lexicon, alignments)
+        finish = partial(self._finish, options, lexicon, alignments)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
         split = keep_whole if options.sentences is None else splitter(options.sentences)
+        invisible = self.loaded_model.properties.remove_invisible
 
-        def read(line: str) -> tuple[SplitText, Sequence[Required]]:
-            protected = self._protect(protection, line)
-            return split(protected.text), protected.required
+        def read(line: str) -> ReadLine:
+            protected = protection.protect(remove_invisible(line, invisible))
+            return protected, split(protected.text)
 
         return self._translate_groups(groups, options, read, allowed, finish, on_failure)
 
@@ -193,43 +196,36 @@ class Translator(Reader):
         self,
         groups: Iterable[Sequence[str]],
         options: SearchOptions,
-        read: Callable[[str], tuple[SplitText, Sequence[Required]]],
+        read: Callable[[str], ReadLine],
         prefixes: Sequence[Prefix] | None,
-        finish: Callable[[Translation, str], Translation],
+        finish: Callable[[Protected | Fragment, Translation], Translation],
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
-        waiting = deque[tuple[Sequence[str], list[tuple[SplitText, Sequence[Required]]]]]()
+        waiting = deque[list[ReadLine]]()
 
         def sentences() -> Iterator[list[str]]:
             for lines in _checked(groups):
-                of_group = [read(line) for line in lines]
-                waiting.append((lines, of_group))
-                yield [part for of_line, _ in of_group for part in of_line.parts]
+                waiting.append([read(line) for line in lines])
+                yield [part for _, split in waiting[-1] for part in split.parts]
 
-        bulk = Bulk(
-            encode=self._encode_checked,
-            decode=partial(self._decode, options, prefixes, None),
-            workers=self.loaded_model.workers,
-            max_tokens=self.max_tokens,
-            max_rows=max_rows(options.with_spares()),
-        )
+        bulk = self._bulk(options, prefixes, None, max_rows(options.with_spares()))
         done = 0
         with closing(bulk.translate(sentences())) as translated:
             for parts, decoded in translated:
-                lines, of_group = waiting.popleft()
+                lines = waiting.popleft()
                 required = [
-                    [item for item in of_text if start <= item.start < stop]
-                    for of_line, of_text in of_group
-                    for start, stop in of_line.spans
+                    [item for item in protected.required if start <= item.start < stop]
+                    for protected, split in lines
+                    for start, stop in split.spans
                 ]
                 decoded = self._write_required(parts, decoded, required, options)
                 in_order = iter([self._with_words(part, result) for part, result in zip(parts, decoded, strict=True)])
-                results = [of_line.join([next(in_order) for _ in of_line.spans]) for of_line, _ in of_group]
+                results = [split.join([next(in_order) for _ in split.spans]) for _, split in lines]
                 translations = replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
                     translations = [
-                        finish(translation, line) if translation is not NO_TRANSLATION else translation
-                        for translation, line in zip(translations, lines, strict=True)
+                        finish(protected, translation) if translation is not NO_TRANSLATION else translation
+                        for (protected, _), translation in zip(lines, translations, strict=True)
                     ]
                 done += len(translations)
                 if prefixes is not None and done > len(prefixes):
@@ -258,13 +254,8 @@ class Translator(Reader):
         if not again:
             return results
         options = replace(options, groups=1, diversity=None)
-        bulk = Bulk(
-            encode=self._encode_checked,
-            decode=partial(self._decode, options, None, [*again.values()]),
-            workers=self.loaded_model.workers,
-            max_tokens=self.max_tokens,
-            max_rows=max(1, max_rows(options) // (1 + max(texts.pieces for texts in again.values()))),
-        )
+        rows = max_rows(options) // (1 + max(texts.pieces for texts in again.values()))
+        bulk = self._bulk(options, None, [*again.values()], max(1, rows))
         results = [*results]
         for _, searched in bulk.translate([[lines[row] for row in again]]):
             for row, result in zip(again, searched, strict=True):
@@ -278,8 +269,21 @@ class Translator(Reader):
             return result
         return with_source_words(result, self.loaded_model.source.words(self.change_text(line)))
 
-    def _protect(self, protection: Protection, line: str) -> Protected | Fragment:
-        return protection.protect(remove_invisible(line, self.loaded_model.properties.remove_invisible))
+    def _bulk(
+        self,
+        options: SearchOptions,
+        prefixes: Sequence[Prefix] | None,
+        required: Sequence[RequiredTexts] | None,
+        rows: int,
+    ) -> Bulk:
+        """Return what translates groups of lines in batches of up to ``rows``; see ``_decode``."""
+        return Bulk(
+            encode=self._encode_checked,
+            decode=partial(self._decode, options, prefixes, required),
+            workers=self.loaded_model.workers,
+            max_tokens=self.max_tokens,
+            max_rows=rows,
+        )
 
     def read_prefixes(self, texts: Sequence[str], options: SearchOptions) -> list[Prefix]:
         """Return the prefixes for the search. Raises UserError for one with which no translation can begin."""
@@ -304,20 +308,18 @@ class Translator(Reader):
     def _finish(
         self,
         options: SearchOptions,
-        protection: Protection,
         lexicon: Mapping[str, str],
         alignments: bool,
+        protected: Protected | Fragment,
         translation: Translation,
-        line: str,
     ) -> Translation:
-        """Return the aligned translation of ``line`` with required text, and without unknown words.
+        """Return the aligned translation of a line with required text, and without unknown words.
 
         Its alignment is removed unless ``alignments`` asks for it.
         """
-        protected = self._protect(protection, line)
         if translation.alignment is None:  # nothing was translated
             return protected.complete(translation)
-        if not options.rewrites and not protection.markup:
+        if not options.rewrites and isinstance(protected, Protected):
             return translation
         n_best = translation.n_best
         if options.replace_unknown:
@@ -353,10 +355,8 @@ class Translator(Reader):
         )
         engine = engine if stop is None else Stoppable(engine, stop)
         searched = search(engine, sources, options.with_spares(), batch, texts)
-        results = [
-            self.to_translation(source, hypotheses, options) if hypotheses else no_hypothesis(options)
-            for source, hypotheses in zip(sources, searched, strict=True)
-        ]
+        pairs = zip(sources, searched, strict=True)
+        results = [self.to_translation(source, hypotheses, options) for source, hypotheses in pairs]
         if blank := blank_rows(results, options):
             again = self._decode(options, [self.visible], None, [sources[row] for row in blank], [0] * len(blank), stop)
             for row, translation in zip(blank, again, strict=True):
@@ -393,17 +393,16 @@ class Translator(Reader):
 
     def to_translation(
         self, source: list[int] | None, hypotheses: Sequence[Hypothesis], options: SearchOptions
-    ) -> Translation:
-        """Convert the hypotheses of one line, best first, into its translation.
+    ) -> Translation | Failure:
+        """Convert the hypotheses of one line, best first, into its translation, or none into a failure.
 
         If hypotheses spell the same text in different pieces, the best one is kept; samples are all kept.
 
         ``source`` holds the line's piece ids. If it is None, the translation has no source tokens. The words of the
-        source depend on the line; ``with_source_words`` adds them. Raises UserError if there are no hypotheses, because
-        the model's scores were not finite.
+        source depend on the line; ``with_source_words`` adds them.
         """
         if not hypotheses:
-            raise UserError(SCORES_NOT_FINITE)
+            return no_hypothesis(options)
         unknown = MARK if options.replace_unknown else ""
         n_best = [self._to_translation(source or [], hypothesis, unknown) for hypothesis in hypotheses]
         if options.min_length:
