@@ -9,11 +9,10 @@ tensors ``NAME.A`` and ``NAME.B`` for each adapted matrix. Its metadata ``adapte
 from __future__ import annotations
 
 import json
-import math
 import multiprocessing
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +36,8 @@ from nmt.inference.torch_engine import TorchEngine
 from nmt.model.adapter import add_updates, matrices, updates
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
 from nmt.model.seq2seq import Seq2Seq
-from nmt.settings.build import ModelSettings
+from nmt.settings.bounds import Count, Positive
+from nmt.settings.build import ModelSettings, build, plain, problems
 from nmt.text.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -268,6 +268,22 @@ RETRAIN = "train the adapter again"
 Updates = dict[str, tuple[Tensor, Tensor]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class AdapterMetadata:
+    """The metadata ``adapter`` of an adapter's file; see the top of this module."""
+
+    format: int
+    base: str
+    base_folder: str
+    rank: Count
+    alpha: Positive
+    digest: str
+
+    def digest_of(self, tensors: Mapping[str, Tensor]) -> str:
+        """Return the fingerprint of the tensors and of all entries but ``digest``."""
+        return fingerprint({key: value for key, value in plain(self).items() if key != "digest"}, tensors)
+
+
 class Base(NamedTuple):
     """The model that an adapter is trained for: its folder and its fingerprint."""
 
@@ -296,16 +312,18 @@ def save_adapter(folder: Path, model: Seq2Seq, base: Base, *, rank: int, alpha: 
         for name, update in updates(model).items()
         for part in ("A", "B")
     }
-    about: dict[str, Any] = {
-        "format": ADAPTER_FORMAT,
-        "base": base.fingerprint,
-        "base_folder": _relative(base.folder, folder),
-    }
-    about |= {"rank": rank, "alpha": alpha}
-    about["digest"] = fingerprint(about, tensors)
+    about = AdapterMetadata(
+        format=ADAPTER_FORMAT,
+        base=base.fingerprint,
+        base_folder=_relative(base.folder, folder),
+        rank=rank,
+        alpha=alpha,
+        digest="",
+    )
+    about = replace(about, digest=about.digest_of(tensors))
     path = folder / ADAPTER
     with replace_file(path, durable=True) as file:
-        file.write(save(tensors, {"adapter": json.dumps(about)}))  # save_file would hide it from other users
+        file.write(save(tensors, {"adapter": json.dumps(plain(about))}))  # save_file would hide it from other users
     return path
 
 
@@ -316,8 +334,8 @@ def find_base(folder: Path, *, key: str = "model") -> Path:
     ``folder``.
     """
     about, _ = _read(folder / ADAPTER)
-    base = Path(os.path.normpath(folder.resolve() / about["base_folder"]))
-    if model_fingerprint(base) == about["base"]:
+    base = Path(os.path.normpath(folder.resolve() / about.base_folder))
+    if model_fingerprint(base) == about.base:
         return base
     problem = "has changed since" if model_fingerprint(base) else "does not exist any more"
     raise UserError(
@@ -336,13 +354,13 @@ def apply_adapter(model: Seq2Seq, folder: Path, *, base: Base) -> None:
         raise UserError(f"adapter={folder}: {problem}; name a run of nmt-train adapt=lora")
     path = folder / ADAPTER
     about, tensors = _read(path)
-    if about["base"] != base.fingerprint:
+    if about.base != base.fingerprint:
         raise UserError(
             f"adapter={folder}: trained for another model than model={base.folder}; name the model of its init_from"
         )
-    if about["digest"] != fingerprint({key: value for key, value in about.items() if key != "digest"}, tensors):
+    if about.digest != about.digest_of(tensors):
         raise UserError(f"{path}: damaged (wrong digest); {RETRAIN}")
-    add_updates(model, _pairs(path, model, tensors, rank=about["rank"]), scale=about["alpha"] / about["rank"])
+    add_updates(model, _pairs(path, model, tensors, rank=about.rank), scale=about.alpha / about.rank)
 
 
 def _pairs(path: Path, model: Seq2Seq, tensors: Mapping[str, Tensor], *, rank: int) -> Updates:
@@ -366,7 +384,7 @@ def _pairs(path: Path, model: Seq2Seq, tensors: Mapping[str, Tensor], *, rank: i
     return pairs
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _read(path: Path) -> tuple[AdapterMetadata, dict[str, Tensor]]:
     """Return the metadata and the tensors. Raises UserError if the file is damaged or of another version."""
     try:
         metadata, tensors = read_tensors(path)
@@ -375,13 +393,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise UserError(f"{path}: cannot be read as an adapter ({reason(error)}); {RETRAIN}") from None
     about = about if isinstance(about, dict) else {}
     require_format(about.get("format"), ADAPTER_FORMAT, name=path, fix=RETRAIN)
-    valid = all(isinstance(about.get(key), str) for key in ("base", "base_folder", "digest"))
-    rank = about.get("rank")
-    alpha = about.get("alpha")
-    valid = valid and type(rank) is int and 1 <= rank < 2**31 and type(alpha) in (int, float)
-    if not valid or not math.isfinite(alpha / rank):  # type: ignore[operator]
+    if any(problems(about, AdapterMetadata, "")):
         raise UserError(f"{path}: its metadata are not those of an adapter; {RETRAIN}")
-    return about, tensors
+    return build(AdapterMetadata, about), tensors
 
 
 def _relative(path: Path, folder: Path) -> str:
