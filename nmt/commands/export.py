@@ -16,9 +16,8 @@ from nmt.inference.run_files import CARD_FILE, has_adapter
 from nmt.settings.bounds import Count, Folder, Size
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from nmt.inference.model_folder import TrainedModel
+    from nmt.inference.onnx.shortlist import LikelyPieces
 
 HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-translate is faster and needs no torch.
 
@@ -84,18 +83,18 @@ def _write(options: ExportOptions, deployment: Path | None = None) -> Path:
     trained = load_model(options.model, settings).trained
     from nmt.inference.onnx.export import export, write_deployment
 
-    lists = _shortlist(trained, options)
+    likely = _likely_pieces(trained, options)
     engines = list(GRAPH_SUFFIX) if options.engine is None else [options.engine]
     if deployment is not None:
         name = Path(options.output or "").name
-        write_deployment(deployment, trained, lists, name=name, engines=engines, fingerprint=fingerprint)
+        write_deployment(deployment, trained, likely, name=name, engines=engines, fingerprint=fingerprint)
         card = Path(options.model if options.adapter is None else options.adapter) / CARD_FILE
         if card.is_file():  # a run of an earlier version has none
             shutil.copyfile(card, deployment / CARD_FILE)
         return deployment
     if trained.model.attention.sequential:
         print(f"note: {trained.properties.attention.name} attention is sequential, so torch still encodes the source")
-    return export(trained, Path(options.model), lists, engines=engines, fingerprint=fingerprint)
+    return export(trained, Path(options.model), likely, engines=engines, fingerprint=fingerprint)
 
 
 def _print_files(folder: Path) -> None:
@@ -106,26 +105,26 @@ def _print_files(folder: Path) -> None:
     print(f"{folder}  {sum(file.stat().st_size for file in files) / 2**20:.1f} MB in total")
 
 
-def _shortlist(trained: TrainedModel, options: ExportOptions) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the shortlist to write: that of the last export, a new one, or None."""
-    from nmt.inference.onnx.model import stored_lists
+def _likely_pieces(trained: TrainedModel, options: ExportOptions) -> LikelyPieces | None:
+    """Return the pieces of the shortlist to write: those of the last export, new ones, or None."""
+    from nmt.inference.onnx.model import stored_pieces
 
     if options.shortlist is None:
         return None
     if options.shortlist != "keep":
         return _learn_shortlist(trained, options, options.shortlist)
     try:
-        lists = stored_lists(Path(options.model), trained.source, trained.target)
+        likely = stored_pieces(Path(options.model), trained.source, trained.target)
     except UserError as error:
         print_message(f"warning: the last shortlist is not kept ({error}); shortlist=50 writes a new one")
         return None
-    if lists is not None:
-        size = lists[0].shape[1]
+    if likely is not None:
+        size = likely.best.shape[1]
         print_message(f"keeping the shortlist of the last export, shortlist={size}; shortlist=null removes it")
-    return lists
+    return likely
 
 
-def _learn_shortlist(trained: TrainedModel, options: ExportOptions, size: int) -> tuple[np.ndarray, np.ndarray]:
+def _learn_shortlist(trained: TrainedModel, options: ExportOptions, size: int) -> LikelyPieces:
     """Learn a shortlist from ``corpus=``, or by default from the model's training corpus.
 
     Raises UserError if there is no such corpus, or if its tokenizers differ from the model's.

@@ -142,10 +142,10 @@ def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str]) -> 
     print_message("exporting the model for onnxruntime …")
     try:
         from nmt.inference.onnx.export import export
-        from nmt.inference.onnx.model import stored_engines, stored_lists
+        from nmt.inference.onnx.model import stored_engines, stored_pieces
 
-        lists = stored_lists(folder, trained.source, trained.target)
-        export(trained, folder, lists, engines=stored_engines(folder) or ["onnx"])
+        likely = stored_pieces(folder, trained.source, trained.target)
+        export(trained, folder, likely, engines=stored_engines(folder) or ["onnx"])
     except KeyboardInterrupt:
         print_message(f"export stopped; {folder} has finished; export it with: {command}")
         raise

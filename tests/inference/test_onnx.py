@@ -52,7 +52,7 @@ NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml"
 def exported(
     folder: Path,
     *words: str,
-    lists: tuple[np.ndarray, np.ndarray] | None = None,
+    likely: tuple[np.ndarray, np.ndarray] | None = None,
     engines: Collection[OnnxEngineName] = ("onnx",),
     longest_source: int = 40,
 ) -> tuple[Translator, Translator]:
@@ -63,7 +63,7 @@ def exported(
     model = random_model(config, longest_source=longest_source, scale=2, eos_bias=3)
     trained = trained_model(config, TOKENIZER, model, longest_source=longest_source)
     save_folder(folder, trained)
-    export(trained, folder, lists, engines=engines)
+    export(trained, folder, likely, engines=engines)
     return Translator(trained), by_onnx(folder)
 
 
@@ -211,7 +211,7 @@ def lists(size: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("short")
-    exported(folder, "attention=memory", lists=lists(20))
+    exported(folder, "attention=memory", likely=lists(20))
     return folder
 
 
@@ -266,7 +266,7 @@ class TestShortlist:
     def test_a_shortlist_of_the_whole_vocabulary_changes_nothing(self, words: list[str], tmp_path: Path) -> None:
         best = np.broadcast_to(np.arange(290), (290, 290)).astype(np.int32)
         pair = exported(
-            tmp_path, f"attention={words[0]}", *words[1:], lists=(best, np.arange(4, dtype=np.int32)), engines=ENGINES
+            tmp_path, f"attention={words[0]}", *words[1:], likely=(best, np.arange(4, dtype=np.int32)), engines=ENGINES
         )
         short = by_onnx(tmp_path, shortlist=True)
         for options in (SearchOptions(beam_size=4, n_best=4, max_length=9), SearchOptions(beam_size=1, max_length=9)):

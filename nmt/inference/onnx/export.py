@@ -11,7 +11,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import torch
 from torch import Tensor, nn
@@ -43,7 +42,7 @@ from nmt.inference.onnx.graphs import (
 )
 from nmt.inference.onnx.model import About
 from nmt.inference.onnx.rewrites import fix_summation_order, quantise
-from nmt.inference.onnx.shortlist import Shortlist
+from nmt.inference.onnx.shortlist import LikelyPieces, Shortlist
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.decoder import RecurrentDecoder
 from nmt.model.seq2seq import Seq2Seq
@@ -62,7 +61,7 @@ ANY = torch.export.Dim.DYNAMIC
 def export(
     trained: TrainedModel,
     run: Path,
-    lists: tuple[np.ndarray, np.ndarray] | None = None,
+    likely: LikelyPieces | None = None,
     *,
     engines: Collection[OnnxEngineName] = ENGINES,
     fingerprint: str | None = None,
@@ -74,7 +73,7 @@ def export(
     """
     fingerprint = fingerprint or archive_fingerprint(run / MODEL_FILE)
     with replace_folder(run / FOLDER, mark=ABOUT) as folder:
-        write_export(folder, trained, lists, engines=engines, fingerprint=fingerprint)
+        write_export(folder, trained, likely, engines=engines, fingerprint=fingerprint)
     return run / FOLDER
 
 
@@ -82,28 +81,28 @@ def export(
 def write_export(
     folder: Path,
     trained: TrainedModel,
-    lists: tuple[np.ndarray, np.ndarray] | None,
+    likely: LikelyPieces | None,
     *,
     engines: Collection[OnnxEngineName],
     fingerprint: str,
 ) -> None:
     """Write the graphs of ``trained`` for these engines, its tokenizers and ``about.json`` into the empty ``folder``.
 
-    ``lists`` holds ``best`` and ``frequent`` of a shortlist; with them, graphs that use the shortlist are written too.
+    ``likely`` are the pieces of a shortlist; with them, graphs that use the shortlist are written too.
     An attention that writes the source states one by one has no encoder graph: torch encodes instead. Raises
     UserError if the encoder or decoder cannot be exported.
     """
     check_exportable(trained.model)
     model = deepcopy(trained.model).eval().cpu().float()
-    _graphs(model, folder, [GRAPH_SUFFIX[engine] for engine in engines], short=lists is not None)
+    _graphs(model, folder, [GRAPH_SUFFIX[engine] for engine in engines], short=likely is not None)
     for file in sorted(folder.glob("step*.onnx")):
         if "onnx-int8" in engines:
             _quantise(file, file.with_suffix(f"{INT8}.onnx"), model)
         if "onnx" not in engines:
             file.unlink()
-    if lists is not None:
+    if likely is not None:
         weight, bias = (parameter.numpy() for parameter in model.decoder.output.parameters())
-        Shortlist(*lists, weight, bias).save(folder / SHORTLIST, integers="onnx" not in engines)
+        Shortlist(*likely, weight, bias).save(folder / SHORTLIST, integers="onnx" not in engines)
     (folder / "source.model").write_bytes(trained.source.to_bytes())
     if trained.target is not trained.source:
         (folder / "target.model").write_bytes(trained.target.to_bytes())
@@ -293,7 +292,7 @@ another export need the folder of the training run.
 def write_deployment(
     folder: Path,
     trained: TrainedModel,
-    lists: tuple[np.ndarray, np.ndarray] | None,
+    likely: LikelyPieces | None,
     *,
     name: str,
     engines: Collection[OnnxEngineName],
@@ -309,14 +308,14 @@ def write_deployment(
             f"output={name}: {properties.attention.name} attention needs torch to encode the source; remove output= "
             "and translate with the run's folder"
         )
-    write_export(folder, trained, lists, engines=engines, fingerprint=fingerprint)
+    write_export(folder, trained, likely, engines=engines, fingerprint=fingerprint)
     (folder / "requirements.txt").write_text(PACKAGES.read_text("utf-8"), encoding="utf-8")
     text = README.format(
         attention=properties.attention.name,
         version=__version__,
         name=printable(name),
         engines=", ".join(f"`engine={engine}`{'' if at else ' (default)'}" for at, engine in enumerate(engines)),
-        shortlist="" if lists is None else " `shortlist=true` uses the shortlist.",
+        shortlist="" if likely is None else " `shortlist=true` uses the shortlist.",
         case="The model reads and writes lower case."
         if properties.lowercase
         else "The model keeps upper and lower case.",

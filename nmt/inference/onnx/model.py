@@ -31,15 +31,13 @@ from nmt.inference.engines import (
     OnnxEngineName,
     Properties,
 )
-from nmt.inference.onnx.shortlist import Shortlist
+from nmt.inference.onnx.shortlist import LikelyPieces, Shortlist
 from nmt.inference.run_files import MODEL_FILE
 from nmt.settings.build import build, problems
 from nmt.system.machine import usable_cores
 from nmt.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from nmt.inference.onnx.engine import OnnxEngine
 
 ALIGN = "align.onnx"
@@ -297,8 +295,8 @@ def stored_engines(run: Path) -> list[OnnxEngineName]:
     return [name for name, suffix in GRAPH_SUFFIX.items() if (run / FOLDER / f"step{suffix}.onnx").is_file()]
 
 
-def stored_lists(run: Path, source: Tokenizer, target: Tokenizer) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return ``best`` and ``frequent`` of the shortlist in a run's folder; None if it has none.
+def stored_pieces(run: Path, source: Tokenizer, target: Tokenizer) -> LikelyPieces | None:
+    """Return the pieces of the shortlist in a run's folder; None if it has none.
 
     Raises UserError if they are damaged, or if the export's tokenizers are not ``source`` and ``target``.
     """
@@ -311,5 +309,5 @@ def stored_lists(run: Path, source: Tokenizer, target: Tokenizer) -> tuple[np.nd
         if verified(file, checksums).read_bytes() != tokenizer.to_bytes():
             raise UserError(f"{file}: not the tokenizer of the model")
     sizes = {"source_vocabulary": len(source), "target_vocabulary": len(target)}
-    lists = Shortlist.load(verified(folder / SHORTLIST, checksums), **sizes)
-    return lists.best, lists.frequent
+    shortlist = Shortlist.load(verified(folder / SHORTLIST, checksums), **sizes)
+    return LikelyPieces(shortlist.best, shortlist.frequent)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZipFile
 
 import numpy as np
@@ -27,6 +27,13 @@ MAX_CELLS = 30_000_000  # source × target pieces to learn from: they take 1 GB 
 # Weights use 7 bits: processors with AVX2 but without integer dot products add pairs of products in 16 bits, where two
 # products of 255 · 127 would saturate. No loss of accuracy was measured (benchmarks/speed/integers.py).
 WEIGHT_STEPS = 64
+
+
+class LikelyPieces(NamedTuple):
+    """The target pieces of a shortlist, as ids. See ``Shortlist``."""
+
+    best: np.ndarray
+    frequent: np.ndarray
 
 
 class Shortlist:
@@ -110,8 +117,8 @@ class Shortlist:
         return bool(ids.min(initial=0) >= 0 and ids.max(initial=0) < target_vocabulary)
 
 
-def learn_translations(corpus: Corpus, *, source_vocabulary: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``best`` and ``frequent`` of a shortlist with ``size`` translations per source piece.
+def learn_translations(corpus: Corpus, *, source_vocabulary: int, size: int) -> LikelyPieces:
+    """Return the pieces of a shortlist with ``size`` translations per source piece.
 
     IBM Model 1 learns them from the corpus, or from its first pairs if not all of them fit into memory.
     """
@@ -129,7 +136,7 @@ def learn_translations(corpus: Corpus, *, source_vocabulary: int, size: int) -> 
     best[source[selected], rank[selected]] = target[selected]
     counts = np.bincount(np.concatenate([corpus.ids(row)[1] for row in range(len(corpus))]))
     frequent = np.argsort(-counts, kind="stable")[: min(FREQUENT, np.count_nonzero(counts))]
-    return best, np.sort(frequent).astype(np.int32)
+    return LikelyPieces(best, np.sort(frequent).astype(np.int32))
 
 
 def to_integers(weight: np.ndarray, *, axis: int, steps: int = WEIGHT_STEPS) -> tuple[np.ndarray, np.ndarray]:
