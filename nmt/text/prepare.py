@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -148,18 +148,8 @@ def prepare(
         "tokenizer": plain(tokenizer),
         "accounts": plain(pair_counts),
     }
-    stored = write_settings(folder, settings, checksums)
-    return Prepared(
-        source=source,
-        target=target,
-        corpora={part: _open_part(folder, part, stored["checksums"]) for part in parts},
-        lowercase=filters.lowercase,
-        remove_invisible=filters.remove_invisible,
-        tokenizer=tokenizer,
-        pair_counts=pair_counts,
-        checksum=stored["checksum"],
-        sampled=sampled,
-    )
+    write_settings(folder, settings, checksums)
+    return replace(open_prepared(folder), sampled=sampled)
 
 
 def piece_lines(prepared: Prepared) -> list[str]:
@@ -260,15 +250,12 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
     )
 
 
-def _open_part(
-    folder: Path, part: str, checksums: Mapping[str, int], vocabularies: tuple[int, int] | None = None
-) -> Corpus:
+def _open_part(folder: Path, part: str, checksums: Mapping[str, int], vocabularies: tuple[int, int]) -> Corpus:
     """Open a corpus. A single file is verified now, shards when they are used."""
     files = part_files(part, checksums)
     if files != [f"{part}.arrow"]:
         return ShardedCorpus([folder / name for name in files], checksums, vocabularies)
-    if vocabularies is not None:
-        verify_file(folder / files[0], checksums, kind="a corpus", fix=FIX)
+    verify_file(folder / files[0], checksums, kind="a corpus", fix=FIX)
     return Corpus.open(folder / files[0], vocabularies=vocabularies)
 
 

@@ -25,19 +25,16 @@ FORMAT = 2
 FIX = "prepare the text again with nmt-prepare"
 
 
-def write_settings(
-    folder: Path, settings: Mapping[str, Any], checksums: Mapping[str, int] | None = None
-) -> dict[str, Any]:
+def write_settings(folder: Path, settings: Mapping[str, Any], checksums: Mapping[str, int] | None = None) -> None:
     """Write ``settings.json`` with the checksums of the tokenizers and corpora in ``folder``, and its own.
 
-    ``checksums`` are those that are already known. Returns the content of the file.
+    ``checksums`` are those that are already known.
     """
     names = [*TOKENIZER_FILES, *(f"{part}.arrow" for part in PARTS)]
     complete = {name: checksum(folder / name) for name in names if (folder / name).is_file()} | dict(checksums or {})
     stored = {"format": FORMAT, **settings, "checksums": complete}
-    stored["checksum"] = settings_checksum(stored)
-    write_lines(folder / SETTINGS_FILE, [json.dumps(stored)])
-    return stored
+    content = {**stored, "checksum": settings_checksum(stored)}
+    write_lines(folder / SETTINGS_FILE, [json.dumps(content)])
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
