@@ -61,7 +61,8 @@ class Tables:
 
     def _problems(self, part: str, file: Path) -> Iterator[str]:
         if not os.path.isfile(file):
-            yield f"data.{part}={file}: {'a folder, not a file' if os.path.isdir(file) else 'no such file'}"
+            folder = f"a folder, not a file; use data=hub data.path={file} if its files are Parquet"
+            yield f"data.{part}={file}: {folder if os.path.isdir(file) else 'no such file'}"
         elif (ending := _ending(file)) not in (TAB_SEPARATED, CSV, JSON_LINES, PARQUET):
             yield f"data.{part}={file}: unknown format; use a file that ends in .tsv, .csv, .jsonl or .parquet"
         elif self.columns is None and ending != TAB_SEPARATED:
