@@ -45,7 +45,7 @@ async def read_fields(request: Request) -> dict[str, Any]:
         raise Refused(400, "the connection ended within the body") from None
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
-        if kind == FORM or not body:
+        if not body or (kind == FORM and not body.lstrip().startswith(b"{")):  # curl -d sends JSON as a form
             form = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=100, errors="strict")
             return _unique(request.query_params.multi_items()) | _unique(form)
         if kind == "multipart/form-data":

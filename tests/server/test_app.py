@@ -48,11 +48,14 @@ def test_libretranslatepy_works_unchanged(client: Client) -> None:
         # The npm package libretranslate: JSON with another name of the key.
         ("/translate", {"q": "a", "source": "auto", "target": "de", "format": "text", "apiKey": ""}, "json", "A"),
         ("/translate", MULTIPART, "multipart", "ÜN"),
+        # curl -d '{"q": …}' without a Content-Type.
+        ("/translate", {"q": "a", "source": "en", "target": "de"}, "form", "A"),
     ],
 )
 def test_shapes_of_other_clients(client: Client, path: str, body: Any, kind: str, expected: Any) -> None:
     data = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
     kinds = {"json": "application/json", "multipart": "multipart/form-data; boundary=x", "": "text/plain"}
+    kinds["form"] = "application/x-www-form-urlencoded"
     status, answer = client.send(path, data, kinds[kind])
     assert status == 200 and answer["translatedText"] == expected
 
