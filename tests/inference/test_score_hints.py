@@ -139,6 +139,11 @@ def test_unusual_lines_are_counted(
     assert f"warning: {message}" in hints(hypotheses, references, capsys)
 
 
+def test_translations_without_full_stops_have_no_spaces_before_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """As a model that has hardly learned writes them."""
+    assert "full stop" not in hints(["a b c d"] * 10, ["a b c d ."] * 10, capsys)
+
+
 def test_case_that_is_ignored_gives_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
     lines = text(3)
     assert hints([line.lower() for line in noisy(lines)], lines, capsys, lowercase=True) == ""
