@@ -28,14 +28,13 @@ from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, li
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
 from nmt.files.compression import MARKUP, format_ending
-from nmt.inference.translation import ScoreColumn, alignment_lines, output_lines
+from nmt.inference.translation import Done, ScoreColumn, alignment_lines, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 from nmt.settings.bounds import AtLeast, AtMost
 from nmt.system.machine import usable_cores
 from nmt.system.progress import Progress
 
 if TYPE_CHECKING:
-    from nmt.inference.shards import Done
     from nmt.inference.translation import Translation
     from nmt.inference.translator import Translator
 
@@ -247,8 +246,6 @@ def _translated(
     translator: Translator, options: TranslateOptions, prefixes: list[str] | None, *, alignments: bool
 ) -> Generator[Done]:
     """Yield the results of the input lines, or stored memories, group by group, and show progress."""
-    from nmt.inference.shards import Done
-
     interactive = options.input is None and options.memory is None and sys.stdin is not None and sys.stdin.isatty()
     if interactive:
         print_message("Type a line and press Enter to see its translation; Ctrl-D ends.")

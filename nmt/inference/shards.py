@@ -30,7 +30,7 @@ from nmt.inference.engines import LoadSettings
 from nmt.inference.load import load
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.reader import TextCheck
-from nmt.inference.translation import ScoreColumn, alignment_lines, cuts, output_lines
+from nmt.inference.translation import Done, ScoreColumn, alignment_lines, cuts, output_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.system.processes import Workers, run_tasks
@@ -58,19 +58,6 @@ class Shard(NamedTuple):
     def label(self) -> str:
         """The shard as messages name it, with lines counted from 1."""
         return f"lines {self.first + 1:,} to {self.first + len(self.lines):,}"
-
-
-class Done(NamedTuple):
-    """The result of a shard."""
-
-    lines: int
-    """Number of lines of the shard."""
-    output: list[str]
-    """Output lines; n-best lists have several per input line."""
-    links: list[str]
-    """Alignment lines, one per translation; none if they were not requested."""
-    warnings: list[tuple[int, str]]
-    """Row of each line without a complete translation, counted from the first line of the shard, and the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)

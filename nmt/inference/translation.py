@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -85,6 +85,19 @@ class Translation:
 
 NO_TRANSLATION = Translation("", score=float("-inf"), log_prob=float("-inf"))
 """Takes the place of a failure, such as a line that is too long."""
+
+
+class Done(NamedTuple):
+    """The lines that a group of input lines becomes."""
+
+    lines: int
+    """Number of input lines."""
+    output: list[str]
+    """Output lines; n-best lists have several per input line."""
+    links: list[str]
+    """Alignment lines, one per translation; none if they were not requested."""
+    warnings: list[tuple[int, str]]
+    """Row of each line without a complete translation, counted from the first line of the group, and the reason."""
 
 
 def cuts(translations: Sequence[Translation], first: int = 0) -> list[tuple[int, str]]:
