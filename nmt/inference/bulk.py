@@ -283,11 +283,10 @@ class Bulk:
                 group.sources[row] = ids
         rows = list(group.sources)
         lengths = [len(ids) for ids in group.sources.values()]
-        limit = batch_tokens(lengths, workers=self.workers, max_tokens=self.max_tokens)
-        most = max(1, self.max_rows // self.workers)
-        group.batches = [
-            [rows[at] for at in batch] for batch in batches_by_length(lengths, max_tokens=limit, max_rows=most)
-        ]
+        max_tokens = batch_tokens(lengths, workers=self.workers, max_tokens=self.max_tokens)
+        max_rows = max(1, self.max_rows // self.workers)
+        batches = batches_by_length(lengths, max_tokens=max_tokens, max_rows=max_rows)
+        group.batches = [[rows[index] for index in batch] for batch in batches]
         return group
 
     def _collect(self, group: _Group, others: Iterable[_Group]) -> tuple[Sequence[str], Results]:

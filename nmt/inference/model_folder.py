@@ -312,7 +312,7 @@ def save_adapter(folder: Path, model: Seq2Seq, base: Base, *, rank: int, alpha: 
         for name, update in updates(model).items()
         for part in ("A", "B")
     }
-    about = AdapterMetadata(
+    metadata = AdapterMetadata(
         format=ADAPTER_FORMAT,
         base=base.fingerprint,
         base_folder=_relative(base.folder, folder),
@@ -320,10 +320,10 @@ def save_adapter(folder: Path, model: Seq2Seq, base: Base, *, rank: int, alpha: 
         alpha=alpha,
         digest="",
     )
-    about = replace(about, digest=about.digest_of(tensors))
+    metadata = replace(metadata, digest=metadata.digest_of(tensors))
     path = folder / ADAPTER
     with replace_file(path, durable=True) as file:
-        file.write(save(tensors, {"adapter": json.dumps(plain(about))}))  # save_file would hide it from other users
+        file.write(save(tensors, {"adapter": json.dumps(plain(metadata))}))  # save_file would hide it from other users
     return path
 
 
@@ -333,9 +333,9 @@ def find_base(folder: Path, *, key: str = "model") -> Path:
     Raises UserError if it is not where it was, or if it holds another model now; ``key`` is the setting that named
     ``folder``.
     """
-    about, _ = _read(folder / ADAPTER)
-    base = Path(os.path.normpath(folder.resolve() / about.base_folder))
-    if model_fingerprint(base) == about.base:
+    metadata, _ = _read(folder / ADAPTER)
+    base = Path(os.path.normpath(folder.resolve() / metadata.base_folder))
+    if model_fingerprint(base) == metadata.base:
         return base
     problem = "has changed since" if model_fingerprint(base) else "does not exist any more"
     raise UserError(
@@ -353,14 +353,14 @@ def apply_adapter(model: Seq2Seq, folder: Path, *, base: Base) -> None:
         problem = f"has no {ADAPTER}" if folder.is_dir() else "no such folder"
         raise UserError(f"adapter={folder}: {problem}; name a run of nmt-train adapt=lora")
     path = folder / ADAPTER
-    about, tensors = _read(path)
-    if about.base != base.fingerprint:
+    metadata, tensors = _read(path)
+    if metadata.base != base.fingerprint:
         raise UserError(
             f"adapter={folder}: trained for another model than model={base.folder}; name the model of its init_from"
         )
-    if about.digest != about.digest_of(tensors):
+    if metadata.digest != metadata.digest_of(tensors):
         raise UserError(f"{path}: damaged (wrong digest); {RETRAIN}")
-    add_updates(model, _pairs(path, model, tensors, rank=about.rank), scale=about.alpha / about.rank)
+    add_updates(model, _pairs(path, model, tensors, rank=metadata.rank), scale=metadata.alpha / metadata.rank)
 
 
 def _pairs(path: Path, model: Seq2Seq, tensors: Mapping[str, Tensor], *, rank: int) -> Updates:
@@ -387,15 +387,15 @@ def _pairs(path: Path, model: Seq2Seq, tensors: Mapping[str, Tensor], *, rank: i
 def _read(path: Path) -> tuple[AdapterMetadata, dict[str, Tensor]]:
     """Return the metadata and the tensors. Raises UserError if the file is damaged or of another version."""
     try:
-        metadata, tensors = read_tensors(path)
-        about = require_plain(json.loads(metadata["adapter"]))
+        stored, tensors = read_tensors(path)
+        metadata = require_plain(json.loads(stored["adapter"]))
     except (SafetensorError, OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read as an adapter ({reason(error)}); {RETRAIN}") from None
-    about = about if isinstance(about, dict) else {}
-    require_format(about.get("format"), ADAPTER_FORMAT, name=path, fix=RETRAIN)
-    if any(problems(about, AdapterMetadata, "")):
+    metadata = metadata if isinstance(metadata, dict) else {}
+    require_format(metadata.get("format"), ADAPTER_FORMAT, name=path, fix=RETRAIN)
+    if any(problems(metadata, AdapterMetadata, "")):
         raise UserError(f"{path}: its metadata are not those of an adapter; {RETRAIN}")
-    return build(AdapterMetadata, about), tensors
+    return build(AdapterMetadata, metadata), tensors
 
 
 def _relative(path: Path, folder: Path) -> str:

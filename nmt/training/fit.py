@@ -204,8 +204,8 @@ def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
 def reached_limit(training: TrainingSettings, epochs: int, updates: int) -> bool:
     """Return whether a run that has made these epochs and updates ended by ``max_epochs`` or ``max_steps``."""
     return any(
-        most is not None and made >= most
-        for made, most in ((epochs, training.max_epochs), (updates, training.max_steps))
+        limit is not None and made >= limit
+        for made, limit in ((epochs, training.max_epochs), (updates, training.max_steps))
     )
 
 

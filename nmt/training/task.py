@@ -259,15 +259,14 @@ class TranslationTask(pl.LightningModule):
             raise UserError("guide.model: this model has changed since the run started; start a new run")
         self.interval = IntervalMeans(**checkpoint["interval"])
         epoch = checkpoint["epoch"] + 1
-        most = self.settings.max_epochs
-        if most is not None and epoch > most:
-            raise UserError(f"training.max_epochs={most}: the run is already in epoch {epoch}; give {epoch} or more")
         updates = checkpoint["global_step"]
-        most = self.settings.max_steps
-        if most is not None and updates > most:
-            raise UserError(
-                f"training.max_steps={most}: the run has already made {updates} updates; give {updates} or more"
-            )
+        for key, reached, problem in (
+            ("max_epochs", epoch, f"the run is already in epoch {epoch}"),
+            ("max_steps", updates, f"the run has already made {updates} updates"),
+        ):
+            limit = getattr(self.settings, key)
+            if limit is not None and reached > limit:
+                raise UserError(f"training.{key}={limit}: {problem}; give {reached} or more")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Store tokenizers and configuration in the checkpoint, so that it is a complete model too."""
