@@ -14,7 +14,7 @@ import torch
 from benchmarks.quality import marian, marian_peer
 from benchmarks.quality.ct2_transformer import arrays
 from benchmarks.quality.students import TRANSFORMER
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.files.atomic import write_lines
 from nmt.model.build import build_model
 from nmt.text.tokenizer import Tokenizer

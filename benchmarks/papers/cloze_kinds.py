@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 import yaml
 
 from nmt.attention.base import Attention
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.model.build import ATTENTION
 from nmt.settings.plugins import construct, locate
 

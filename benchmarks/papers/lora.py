@@ -22,7 +22,7 @@ import torch
 
 from benchmarks.report import argument_parser, header, save, table
 from benchmarks.runs import Runs, evaluate
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.data.text_files import read_lines
 from nmt.files.atomic import write_lines
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder

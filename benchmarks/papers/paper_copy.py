@@ -30,7 +30,7 @@ from matplotlib.ticker import MaxNLocator
 from benchmarks.report import argument_parser, header, save, table, with_quartiles
 from benchmarks.runs import Runs
 from benchmarks.speed.decode import decode_steps, in_turns
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.data.copy import WORDS
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.translator import Translator

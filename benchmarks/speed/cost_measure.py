@@ -18,7 +18,7 @@ from benchmarks.kinds import kinds
 from benchmarks.machine import peak_memory, resident_memory
 from benchmarks.report import quartiles
 from nmt.attention.base import Attention, Memory
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.model.build import ATTENTION
 from nmt.settings.plugins import construct
 

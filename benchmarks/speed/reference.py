@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.model import exported_engines

@@ -16,7 +16,7 @@ import torch
 from matplotlib.figure import Figure
 
 from benchmarks.report import argument_parser, header, save, table
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.inference.torch_engine import TorchEngine
 from nmt.model.build import build_model
 from nmt.text.specials import BOS, EOS

@@ -13,7 +13,7 @@ from pytorch_lightning.plugins.precision import Precision
 
 from benchmarks.speed.floor import Product
 from benchmarks.speed.reference import DIMENSIONS, LAYERS, MAX_LENGTH, SIZE, VOCABULARY
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.kernels.output_loss import output_loss
 from nmt.model.build import build_model
 from nmt.text.batches import Batch, EpochBatches, collate

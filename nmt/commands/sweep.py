@@ -19,7 +19,7 @@ from uuid import uuid4
 from nmt.commands.shell import TRACEBACK, describe_error
 from nmt.commands.streams import print_table
 from nmt.comparison.measures import Column, mean_and_deviation, save_csv
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.config.runs import (
     join_options,

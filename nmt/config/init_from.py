@@ -115,7 +115,7 @@ def _put(tree: dict[str, Any], key: str, value: Any) -> None:
 
 
 def read_yaml(file: Path, name: str = "") -> dict[str, Any]:
-    """Read what ``nmt.config.to_yaml`` wrote. Raises UserError, naming ``name`` or the folder, where it is damaged.
+    """Read what ``to_yaml`` wrote. Raises UserError, naming ``name`` or the folder, where it is damaged.
 
     The file may come from a stranger: text such as ``${oc.env:…}`` is not interpolated.
     """
@@ -139,7 +139,7 @@ def read_yaml(file: Path, name: str = "") -> dict[str, Any]:
 def _refuse_deep_yaml(text: str) -> None:
     """Raise ValueError if the text has aliases, deep nesting, or ``${``, which OmegaConf parses.
 
-    ``nmt.config.to_yaml`` writes none of them.
+    ``to_yaml`` writes none of them.
     """
     if "${" in text:
         raise ValueError("contains an interpolation")

@@ -1,4 +1,4 @@
-"""Check values: against type annotations (constructors here, configurations in ``nmt.config``), and lists of text."""
+"""Check values against type annotations, and lists of text. ``nmt.settings.build`` checks configurations with it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ LIMIT_S = 60.0  # for one trial; they take milliseconds, but other programs may 
 MORE_MEMORY = 4 << 30  # bytes that the process may allocate for trials
 MAX_CRASHES = 5  # after which no further trials are run
 SERVER = multiprocessing.get_context("forkserver")  # imports these packages once, for all children
-SERVER.set_forkserver_preload(["torch", "onnxruntime", "sentencepiece", "nmt.training.fit", "nmt.config"])
+SERVER.set_forkserver_preload(["torch", "onnxruntime", "sentencepiece", "nmt.training.fit", "nmt.config.compose"])
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 STARTS = {"os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "pty.spawn", "socket.connect"}
 CHANGES = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod"}

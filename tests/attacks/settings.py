@@ -20,7 +20,8 @@ from nmt.commands.evaluate import EvaluateOptions
 from nmt.commands.export import ExportOptions
 from nmt.commands.heatmap import HeatmapOptions
 from nmt.commands.translate import TranslateOptions
-from nmt.config import compose_config, config_dir, to_yaml, train_config
+from nmt.config.compose import compose_config, to_yaml, train_config
+from nmt.config.overrides import config_dir
 from nmt.config.plain import read_options
 from nmt.errors import UserError
 

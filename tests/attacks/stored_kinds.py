@@ -20,9 +20,8 @@ from mutations import damage_bytes, damage_member, damage_text
 from runner import Trial
 from safetensors.torch import load, save_file
 
-from nmt.config import compose_train, read_yaml, to_yaml, train_config
-from nmt.config.compose import train_problems
-from nmt.config.init_from import inherit_settings
+from nmt.config.compose import compose_train, to_yaml, train_config, train_problems
+from nmt.config.init_from import inherit_settings, read_yaml
 from nmt.config.runs import refuse_changed_settings, resumed_arguments
 from nmt.errors import UserError, printable
 from nmt.files.checksum import checksum, fingerprint

@@ -22,7 +22,7 @@ from nmt.attention import (
     NoAttention,
 )
 from nmt.attention.base import Attention
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.model.build import ATTENTION
 from nmt.settings.plugins import locate
 

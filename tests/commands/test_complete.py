@@ -13,8 +13,8 @@ from commands.processes import ROOT
 from commands.texts import Call
 
 from nmt.commands.complete import COMMANDS, NAMES, SCRIPTS, complete, completions
-from nmt.config import compose_train, config_dir
-from nmt.config.overrides import keys
+from nmt.config.compose import compose_train
+from nmt.config.overrides import config_dir, keys
 from nmt.errors import UserError
 
 ATTENTIONS = sorted(file.stem for file in (config_dir() / "attention").glob("*.yaml"))

@@ -12,7 +12,9 @@ from commands.processes import ROOT, finish, run_without_torch
 from commands.texts import Call
 
 from nmt.commands.train import train
-from nmt.config import compose_train, config_dir, read_yaml
+from nmt.config.compose import compose_train
+from nmt.config.init_from import read_yaml
+from nmt.config.overrides import config_dir
 from nmt.errors import UserError
 
 pytestmark = pytest.mark.thorough

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import pytest
 
-from nmt.config import compose_config, compose_train, config_dir, to_yaml, train_config
-from nmt.config.compose import train_problems
+from nmt.config.compose import compose_config, compose_train, to_yaml, train_config, train_problems
+from nmt.config.overrides import config_dir
 from nmt.errors import UserError
 from nmt.model.build import build_model
 from nmt.settings.build import problems

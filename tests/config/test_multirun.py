@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.commands.train import train
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.config.multirun import job_name, read_multirun
 from nmt.errors import UserError
 

@@ -21,8 +21,7 @@ from nmt.commands.export import ExportOptions
 from nmt.commands.heatmap import HeatmapOptions
 from nmt.commands.translate import TranslateOptions
 from nmt.comparison.models import CompareOptions
-from nmt.config import compose_config
-from nmt.config.compose import in_quotes, quoted, train_config
+from nmt.config.compose import compose_config, in_quotes, quoted, train_config
 from nmt.config.multirun import quoted_sweep
 from nmt.config.plain import read_options
 from nmt.errors import UserError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from builders import refusal
 
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.data.sources import DataSettings, load_pairs
 from nmt.model.build import ATTENTION, ENCODER
 from nmt.settings.build import build

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from nmt.config import compose_train, read_yaml, to_yaml
-from nmt.config.compose import train_problems
-from nmt.config.init_from import inherit_settings
+from nmt.config.compose import compose_train, to_yaml, train_problems
+from nmt.config.init_from import inherit_settings, read_yaml
 from nmt.errors import UserError
 
 pytestmark = pytest.mark.attack("forged config.yaml")

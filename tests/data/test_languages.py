@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sharded import in_shards
 
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.data import languages
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair

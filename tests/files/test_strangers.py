@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.config.runs import new_folder, run_to_resume
 from nmt.errors import UserError
 from nmt.files.atomic import (

@@ -7,7 +7,8 @@ from dataclasses import replace
 from builders import random_model, tiny_config, trained_model
 from tokenizer_kinds import tokenizer_of
 
-from nmt.config import config_dir, train_config
+from nmt.config.compose import train_config
+from nmt.config.overrides import config_dir
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.specials import UNK

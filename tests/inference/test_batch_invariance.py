@@ -14,7 +14,7 @@ from builders import BAHDANAU, MEMORY, save_random, tiny_config
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from nmt.config import compose_train
+from nmt.config.compose import compose_train
 from nmt.inference import bulk
 from nmt.inference.engines import EngineName
 from nmt.inference.onnx.export import ENGINES

@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from tokenizer_kinds import train_sentencepiece
 from torch import Tensor
 
-from nmt.config import compose_train, config_dir
+from nmt.config.compose import compose_train
+from nmt.config.overrides import config_dir
 from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
 from nmt.inference import memories

@@ -20,7 +20,8 @@ from builders import random_model, trained_model
 from torch import Tensor
 
 from nmt.attention.base import Memory
-from nmt.config import compose_train, config_dir
+from nmt.config.compose import compose_train
+from nmt.config.overrides import config_dir
 from nmt.errors import UserError
 from nmt.files.checksum import checksum
 from nmt.inference import bulk

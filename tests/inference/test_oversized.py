@@ -9,7 +9,7 @@ import pytest
 import torch
 from builders import random_model, trained_model
 
-from nmt.config import compose_train
+from nmt.config.compose import compose_train
 from nmt.inference import forced_decoding, translator
 from nmt.inference.bulk import SourceTooLong, run_in_halves
 from nmt.inference.forced_decoding import force_decode, forced_links

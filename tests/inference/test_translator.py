@@ -14,7 +14,8 @@ import pytest
 import torch
 from builders import random_model, self_attention, tiny_config, trained_model
 
-from nmt.config import config_dir, train_config
+from nmt.config.compose import train_config
+from nmt.config.overrides import config_dir
 from nmt.errors import UserError
 from nmt.inference import forced_decoding
 from nmt.inference.forced_decoding import ForcedDecoding, force_decode, forced_links

@@ -14,7 +14,7 @@ from builders import LUONG, refusal, tiny_config, trained_model
 from torch import nn
 
 from nmt.attention import LuongAttention, NoAttention
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.model.build import build_model
 from nmt.settings.build import ModelSettings

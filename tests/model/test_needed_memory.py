@@ -10,7 +10,7 @@ import pytest
 from builders import LUONG, random_model, refusal, tiny_config
 from commands.processes import run_python
 
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.errors import UserError
 from nmt.model import build
 from nmt.model.build import numbers_per_weight, require_memory

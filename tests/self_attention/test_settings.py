@@ -11,8 +11,9 @@ import yaml
 from builders import refusal
 
 from nmt import self_attention
-from nmt.config import compose_train, config_dir, train_config
+from nmt.config.compose import compose_train, train_config
 from nmt.config.multirun import read_multirun
+from nmt.config.overrides import config_dir
 from nmt.errors import UserError
 from nmt.inference.onnx.export import check_exportable
 from nmt.model import Seq2Seq

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config import compose_config, config_dir, train_config
+from nmt.config.compose import compose_config, train_config
+from nmt.config.overrides import config_dir
 from nmt.data.sources import DataSettings
 from nmt.settings.build import build, plain
 from nmt.text.tokenizer import TokenizerSettings

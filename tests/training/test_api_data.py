@@ -14,7 +14,7 @@ from tiny import MODEL, interrupt_at, refuse
 import nmt
 import nmt.text.prepare
 from nmt.commands.train import train
-from nmt.config import read_yaml
+from nmt.config.init_from import read_yaml
 from nmt.errors import Interrupted, UserError
 
 WORDS = [word for word in MODEL if not word.startswith("attention")]

@@ -14,7 +14,7 @@ from pytorch_lightning.plugins.precision import MixedPrecision
 from tiny import WITHOUT_ATTENTION, metrics, stored_weights, summary
 
 from nmt.commands.train import train
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.text.batches import Batch
 from nmt.training import weights as module
 from nmt.training.checkpoints import Kept

@@ -8,7 +8,7 @@ import pytest
 from tiny import metrics
 
 from nmt.commands.train import train
-from nmt.config import config_dir
+from nmt.config.overrides import config_dir
 
 TASK = [
     *("data=copy", "data.train_pairs=20000", "data.valid_pairs=500", "data.test_pairs=20", "tokenizer.vocab_size=300"),

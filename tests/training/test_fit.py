@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.training import fit as precision
 from nmt.training.fit import slowdown, too_few_updates
 

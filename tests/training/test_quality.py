@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tiny import WITHOUT_ATTENTION, stop_at, summary
 
 from nmt.commands.train import train
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.training.checkpoints import BestCheckpoints, Patience
 from nmt.training.task import TranslationTask
 

@@ -22,7 +22,7 @@ from torch.nn import functional
 from two_ranks import train_on_two_ranks
 
 from nmt.commands.train import train
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.text.batches import collate
 from nmt.text.corpus import Corpus
 from nmt.text.prepare import open_prepared

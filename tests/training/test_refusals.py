@@ -12,7 +12,7 @@ import torch
 from builders import call_before
 from tiny import TINY, refuse
 
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.training import weights
 from nmt.training.checkpoints import BestCheckpoints
 from nmt.training.task import TranslationTask

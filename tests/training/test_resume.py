@@ -25,7 +25,7 @@ from tiny import (
 
 from nmt import Translator
 from nmt.commands.train import train
-from nmt.config import read_yaml
+from nmt.config.init_from import read_yaml
 from nmt.config.runs import resumed_arguments, trust_arguments
 from nmt.errors import UserError
 

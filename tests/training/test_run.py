@@ -26,7 +26,7 @@ from tiny import (
 
 from nmt import Translator
 from nmt.commands.train import train
-from nmt.config import read_yaml
+from nmt.config.init_from import read_yaml
 from nmt.config.runs import new_folder
 from nmt.errors import UserError
 from nmt.text.batches import Batch, collate

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sharded import in_shards, random_pairs
 
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.text.prepare import Prepared
 from nmt.training import data as data_module
 from nmt.training.data import CorpusBatches

@@ -17,7 +17,7 @@ from pytorch_lightning.callbacks import Timer
 from tiny import ONE_EPOCH, SMALL, record_batches
 
 from nmt.commands.train import train
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.training import task as module
 from nmt.training.fit import build_trainer
 from nmt.training.metrics import quality

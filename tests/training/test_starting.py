@@ -10,7 +10,7 @@ import pytest
 from tiny import SMALL, on_prepared, refuse, same_model, stop_at, summary
 
 from nmt.commands.train import train
-from nmt.config import read_yaml
+from nmt.config.init_from import read_yaml
 from nmt.errors import UserError
 from nmt.files.locks import lock_folder
 from nmt.text.corpus import Corpus

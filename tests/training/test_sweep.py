@@ -18,7 +18,7 @@ from tiny import MODEL, SENTENCES, WITHOUT_ATTENTION, on_prepared, record_batche
 from nmt.commands.sweep import _valid_loss, group_by_seed
 from nmt.commands.train import train
 from nmt.comparison.measures import mean_and_deviation
-from nmt.config import read_yaml
+from nmt.config.init_from import read_yaml
 from nmt.errors import UserError
 from nmt.files.locks import lock_folder
 

@@ -17,7 +17,7 @@ import pytest
 from tiny import SMALL, same_model
 from two_ranks import torchrun_environment
 
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.config.runs import LAUNCH_FILE, restarted_arguments
 from nmt.errors import UserError
 from nmt.files.locks import lock_folder

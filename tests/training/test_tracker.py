@@ -13,7 +13,7 @@ from builders import call_before
 from tiny import SMALL, metrics, refuse, stop_at, summary
 
 from nmt.commands.train import train
-from nmt.config import read_yaml
+from nmt.config.init_from import read_yaml
 from nmt.training import logs as module
 from nmt.training.task import TranslationTask
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 from nmt import Translator
 from nmt.commands.prepare import prepare
 from nmt.commands.train import train
-from nmt.config import train_config
+from nmt.config.compose import train_config
 from nmt.errors import UserError
 from nmt.text.batches import collate
 from nmt.text.prepare import open_prepared
