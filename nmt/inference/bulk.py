@@ -35,7 +35,7 @@ class SourceTooLong(UserError):
 
 
 class Failure(NamedTuple):
-    """The place of a line that has no result, in a list of results: the reason, and the error to raise for it."""
+    """Stands for a line without a result in a list of results: the reason, and the error to raise for it."""
 
     reason: str
     error: type[UserError] = UserError
@@ -46,7 +46,7 @@ class Failure(NamedTuple):
 def replace_failures(
     results: Iterable[Result | Failure], *, failed: Result, on_failure: OnFailure | None, first: int = 0
 ) -> list[Result]:
-    """Return the results, with ``failed`` in the place of each failure.
+    """Return the results, with ``failed`` instead of each failure.
 
     Each failure calls ``on_failure`` with its row, counted from ``first``, or is raised if that is None.
     """

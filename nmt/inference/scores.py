@@ -367,7 +367,7 @@ def _differences(texts: _Texts, *, lowercase: bool) -> Iterator[str]:
 
 
 def _shifted(texts: _Texts) -> Iterator[str]:
-    """Yield that the translations belong to neighbouring lines, from the start or from the middle of the file on."""
+    """Yield a hint if translations belong to neighbouring lines, from the start or the middle of the file on."""
     half = min(SAMPLE, len(texts.references) // 2)
     for which, lines in (("", slice(SAMPLE)), (f"last {half:,} ", slice(-half, None))):
         hypotheses = texts.hypotheses[lines]

@@ -1,7 +1,7 @@
 """Text that a translation must contain: glossary terms and placeholders.
 
 ``required_texts`` prepares them for a search that writes them. ``write_terms`` writes missing ones into a finished
-translation, at the place that attention gives, so it works with every search and engine.
+translation, where attention puts them, so it works with every search and engine.
 """
 
 from __future__ import annotations

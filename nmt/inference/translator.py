@@ -276,7 +276,7 @@ class Translator(Reader):
         required: Sequence[RequiredTexts] | None,
         rows: int,
     ) -> Bulk:
-        """Return what translates groups of lines in batches of up to ``rows``; see ``_decode``."""
+        """Return the object that translates groups of lines in batches of up to ``rows``; see ``_decode``."""
         return Bulk(
             encode=self._encode_checked,
             decode=partial(self._decode, options, prefixes, required),

@@ -60,7 +60,7 @@ def mixed_up(corpora: Mapping[str, Corpus]) -> Iterator[str]:
 
 
 def _other_style(texts: Texts, train: Texts) -> Iterator[str]:
-    """Yield which sides are tokenized or lower-cased, while those of train are not, or the other way round."""
+    """Yield a warning for each side that is tokenized or lower-cased while that of train is not, or vice versa."""
     for side, lines, others in zip(SIDES, texts, train, strict=True):
         for style, sign in STYLES.items():
             share, expected = (100 * sum(map(bool, map(sign, text))) / max(1, len(text)) for text in (lines, others))
@@ -70,7 +70,7 @@ def _other_style(texts: Texts, train: Texts) -> Iterator[str]:
 
 
 def _other_language(texts: Texts, known: Sequence[set[str]]) -> Iterator[str]:
-    """Yield which sides share more words with the opposite side of train than with the same side.
+    """Yield a warning if sides share more words with the opposite side of train than with the same side.
 
     ``known`` are the words of both sides of train.
     """
@@ -87,7 +87,7 @@ def _other_language(texts: Texts, known: Sequence[set[str]]) -> Iterator[str]:
 
 
 def _one_language(train: Texts, known: Sequence[set[str]]) -> Iterator[str]:
-    """Yield the shares of words that each side has from the other, if they show one language.
+    """Yield a warning if the share of words that both sides have suggests one language.
 
     ``known`` are the words of both sides.
     """
@@ -125,7 +125,7 @@ def _texts(corpus: Corpus, start: int, count: int) -> Texts:
 
 
 def _unlike_lengths(blocks: Sequence[Texts], starts: Sequence[int]) -> Iterator[str]:
-    """Yield where sources fit the targets of other lines, or no targets at all, by their lengths."""
+    """Yield a warning if sources fit the targets of other lines better, or no targets at all, by their lengths."""
     lengths = [[np.log([len(line) + 1 for line in side]) for side in block] for block in blocks]
     for start, (x, y) in zip(starts, lengths, strict=True):
         own = _correlation(x, y)
