@@ -7,15 +7,14 @@ of probabilities has neither property. The mean is not renormalised. Alignments 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from nmt.errors import UserError
-from nmt.inference.engines import LoadedModel, LoadSettings, Properties
+from nmt.inference.engines import LoadedModel, Properties
 from nmt.search.constraints import WHOLE_VOCABULARY
 from nmt.search.engine import Engine, Floats, Integers
 from nmt.text.tokenizer import Tokenizer
@@ -105,29 +104,3 @@ class Ensemble:
             for number, model in enumerate(self.models)
         ]
         return EnsembleEngine(engines, len(self.target))
-
-
-def combine(names: Sequence[str], load: Callable[[str], LoadedModel], settings: LoadSettings) -> Ensemble:
-    """Return the ensemble of these models, loaded. Raises UserError if they cannot translate together."""
-    for key in ("adapter", "slots", "shortlist"):
-        if value := getattr(settings, key):
-            raise UserError(f"{key}={str(value).lower()}: belongs to one model; remove it, or name one model")
-    if not names:
-        raise UserError("model=[]: no model; name at least one folder")
-    models = [load(name) for name in names]
-    first = models[0]
-    for name, model in zip(names, models, strict=True):
-        for side in ("source", "target"):
-            if getattr(model, side).to_bytes() != getattr(first, side).to_bytes():
-                raise UserError(
-                    f"model={name}: its {side} tokenizer is not that of {names[0]}; an ensemble needs models that were "
-                    "trained on one prepared corpus"
-                )
-        for key in ("lowercase", "remove_invisible"):
-            value, expected = (getattr(other.properties, key) for other in (model, first))
-            if value != expected:
-                raise UserError(
-                    f"model={name}: trained with data.{key}={value}, and {names[0]} with {expected}; "
-                    "an ensemble needs models that read text in the same way"
-                )
-    return Ensemble(models)

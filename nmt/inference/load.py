@@ -25,10 +25,7 @@ def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> L
     holds no model for this engine, or if the engine does not support the other settings.
     """
     if not isinstance(folder, str | Path):
-        from nmt.inference.ensemble import combine
-
-        names = iterable(folder, "model", what="folders")
-        return combine([*map(str, names)], lambda name: load(name, settings), settings)
+        return _load_ensemble([*map(str, iterable(folder, "model", what="folders"))], settings)
     folder = Path(folder)
     engine = settings.engine
     slots = settings.slots
@@ -59,6 +56,34 @@ def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> L
     if settings.shortlist:
         raise UserError("shortlist=true: engine=torch has no shortlist; use engine=onnx or engine=onnx-int8")
     return load_torch(folder, settings)
+
+
+def _load_ensemble(names: Sequence[str], settings: LoadSettings) -> LoadedModel:
+    """Load the models of these folders as an ensemble. Raises UserError if they cannot translate together."""
+    from nmt.inference.ensemble import Ensemble
+
+    for key in ("adapter", "slots", "shortlist"):
+        if value := getattr(settings, key):
+            raise UserError(f"{key}={str(value).lower()}: belongs to one model; remove it, or name one model")
+    if not names:
+        raise UserError("model=[]: no model; name at least one folder")
+    models = [load(name, settings) for name in names]
+    first = models[0]
+    for name, model in zip(names, models, strict=True):
+        for side in ("source", "target"):
+            if getattr(model, side).to_bytes() != getattr(first, side).to_bytes():
+                raise UserError(
+                    f"model={name}: its {side} tokenizer is not that of {names[0]}; an ensemble needs models that were "
+                    "trained on one prepared corpus"
+                )
+        for key in ("lowercase", "remove_invisible"):
+            value, expected = (getattr(other.properties, key) for other in (model, first))
+            if value != expected:
+                raise UserError(
+                    f"model={name}: trained with data.{key}={value}, and {names[0]} with {expected}; "
+                    "an ensemble needs models that read text in the same way"
+                )
+    return Ensemble(models)
 
 
 def load_torch(folder: Path, settings: LoadSettings) -> TrainedModel:
