@@ -54,7 +54,8 @@ def run_without_torch(command: str, words: Sequence[str], text: bytes = b"") -> 
     Asserts that it imports neither torch nor what starts processes: both slow down the first line.
     """
     code = f"import sys; from nmt.commands.{command} import {command}; {command}(sys.argv[1:])"
-    status, out, error = finish(f"{code}; assert not {{'torch', 'multiprocessing'}} & {{*sys.modules}}", words, text=text)
+    code += "; assert not {'torch', 'multiprocessing'} & {*sys.modules}"
+    status, out, error = finish(code, words, text=text)
     assert status == 0, error
     return out.decode()
 
