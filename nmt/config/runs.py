@@ -127,9 +127,11 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
             why = ", from its beginning, because resume=true finds no checkpoint"
         else:
             folder = run_to_resume(wanted, arguments, config.training)
-            arguments = resumed_arguments(folder, arguments)
+            given = arguments
+            arguments = resumed_arguments(folder, given)
             config = train_config(arguments, resumed=folder)
             refuse_changed_settings(config, folder, arguments)
+            _warn_of_edits(config, folder, given)
             why = ", resumed"
     require_device(config, launch)
     unfinished = None
@@ -381,6 +383,18 @@ def refuse_changed_settings(config: Train, folder: Path, arguments: Sequence[str
             raise UserError(
                 f"resume=true: {key}={now}: {folder} was started with {key}={before}; remove it or start a new run"
             )
+
+
+def _warn_of_edits(config: Train, folder: Path, given: Sequence[str]) -> None:
+    """Warn of each setting of the run's config.yaml that someone has edited: a run continues with its arguments."""
+    groups = {key_of(word).partition(".")[0] for word in given}
+    if "experiment" in groups:  # it may change any setting
+        return
+    stored = flatten(read_yaml(folder / CONFIG_FILE))
+    for key, value in flatten(plain(config)).items():
+        edited = stored.get(key, value)
+        if edited != value and not key.startswith(FIXED) and key.partition(".")[0] not in groups.union(UNRELATED):
+            print_message(f"warning: {folder}/{CONFIG_FILE}: {key}={edited} has no effect; give it as an argument")
 
 
 def refuse_other_settings(config: Train, folder: Path) -> None:

@@ -102,6 +102,23 @@ def test_settings_fixed_at_the_start_cannot_change(stopped: Path) -> None:
 
 
 @pytest.mark.thorough
+def test_settings_edited_in_the_stored_file_have_no_effect_and_are_named(
+    stopped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = stopped / "config.yaml"
+    text = file.read_text()
+    refuse(["resume=true", "training.max_steps=4"], "the run has already made 26 updates")
+    assert "config.yaml" not in capsys.readouterr().err
+    file.write_text(re.sub(r"n_best: 1\b", "n_best: 2", re.sub(r"clip_norm: .*", "clip_norm: 9.5", text)))
+    refuse(["resume=true", "training.max_steps=4"], "the run has already made 26 updates")
+    warning = "warning: runs/demo/config.yaml: search.n_best=2 has no effect; give it as an argument\n"
+    assert capsys.readouterr().err.count("has no effect") == 1 and text != file.read_text()
+    train(["resume=true"])
+    printed = capsys.readouterr().err
+    assert warning in printed and "training.clip_norm=9.5 has no effect" in printed
+    assert read_yaml(file)["search"]["n_best"] == 1
+
+
 def test_printed_commands_can_be_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*SMALL, "batches.max_tokens=300", "name=it's mine", "trust=[nowhere]"]
     for step, kept in ((1, "a model that was not validated yet"), (7, "the best model so far")):
