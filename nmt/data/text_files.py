@@ -59,7 +59,7 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{name}:{number}: invalid UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1});"
-                f" convert the file to UTF-8, such as iconv -f LATIN1 -t UTF-8 {shell_name(name)} > NEW"
+                f" convert the file to UTF-8, such as iconv -f CP1252 -t UTF-8 {shell_name(name)} > NEW"
             ) from None
         line = line.removesuffix("\n").removesuffix("\r")
         yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line

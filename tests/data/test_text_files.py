@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import sys
 import tarfile
 import zipfile
@@ -167,6 +168,15 @@ def test_pairs_whose_lines_end_in_cr_are_not_one_long_pair(tmp_path: Path) -> No
 def test_utf8_text_is_taken_for_no_other_format(lines: list[str]) -> None:
     if not lines[0].startswith(("%PDF-", "{\\rtf", "PAR1", "SQLite format 3", "7z\xbc", "BZh", "Rar!", "PK\x03")):
         assert list(decode_lines([f"{line}\n".encode() for line in lines], "x")) == lines
+
+
+def test_the_advised_charset_reads_quotation_marks_of_windows(tmp_path: Path) -> None:
+    text = "„Käse“ – it’s €5…\n"
+    file = write(tmp_path / "a.csv", text.encode("cp1252"))
+    with pytest.raises(UserError, match="invalid UTF-8") as caught:
+        list(read_lines(file))
+    (charset,) = re.findall(r"iconv -f (\S+)", str(caught.value))
+    assert file.read_bytes().decode(charset) == text
 
 
 @pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
