@@ -214,7 +214,8 @@ def iterable(values: Any, name: str, *, what: str) -> Iterable[Any]:
     elif isinstance(values, set | frozenset):
         problem = f"{type(values).__name__}, which has no order; give a list of {what}"
     elif hasattr(values, "iloc") and hasattr(values, "columns"):  # iterating a DataFrame gives the names of its columns
-        problem = f"{type(values).__name__}, a table; give a list of {what}, such as one of its columns"
+        part = "its rows: .to_dict('records')" if "rows" in what else "one of its columns"
+        problem = f"{type(values).__name__}, a table; give a list of {what}, such as {part}"
     else:
         try:
             iter(values)

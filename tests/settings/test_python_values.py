@@ -185,4 +185,6 @@ def test_pandas_columns_work_and_frames_are_refused(model: Model) -> None:
     frame = pandas.DataFrame({"text": LINES, "n": [1, 2]})
     assert model.translator.texts(frame["text"], SHORT) == model.translator.texts(LINES, SHORT)
     assert "DataFrame, a table; give a list of lines" in refuses(lambda: model.translator.texts(frame))
+    advice = refuses(lambda: nmt.train(train=frame, valid=[], columns=["text", "n"]))
+    assert "a table; give a list of (source, target) pairs" in advice and advice.endswith(".to_dict('records')")
     assert "lines[0]=" in refuses(lambda: model.translator.texts(pandas.Series([None, "a"], dtype=object)))
