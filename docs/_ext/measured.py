@@ -20,7 +20,7 @@ COSTS = {  # title, and the column of cost.md
     "training, ms, S = 1,000": 7,
 }
 NOTE = (
-    "S is the number of source states. Times: states of 512, float32, two cores of an Intel Xeon; a read has five "
+    "S is the number of source states. Times: states of 512, float32, one thread of an AMD EPYC; a read has five "
     "queries, a training step 32. BLEU and AER: the same number of updates for every attention. Other sizes, spread "
     "and commands: [benchmarks](../benchmarks.md#what-does-a-read-cost)."
 )
