@@ -86,6 +86,12 @@ ENTRIES = [
         timing=True,
     ),
     Entry(
+        *("students_ct2", "quality.marian", 15),
+        ("--marian", MARIAN, "--ct2", CT2, "--report-only", "--output", "benchmarks/results/students_ct2.md"),
+        timing=True,
+        needs=(MULTI30K, STUDENTS, CT2),
+    ),
+    Entry(
         *("marian", "quality.marian", 200),
         ("--marian", MARIAN, "--ct2", CT2),
         timing=True,

@@ -352,7 +352,7 @@ def write_report(
         "same round, median (quartiles)",
         f"beside other work: the processes got {median(shares):.0%} of a core, so seconds of the clock say nothing",
         "RAM: highest of a process; first line: processor time from the start of Python to the first translation",
-        *(f"{cell}: {progress(args.runs / cell)}" for cell in CELLS),
+        *(f"{cell}: {progress(args.runs / cell)}" for cell in CELLS if (args.runs / cell).is_dir()),
         f"CT2_FORCE_CPU_ISA: {os.environ.get('CT2_FORCE_CPU_ISA', 'not set')}",
         *(
             f"{system.name}: `{' '.join([Path(system.python).name, *system.command()[1:]])}`, jobs on stdin"
