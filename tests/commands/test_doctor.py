@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from commands.texts import Call
 
 from nmt import kernels
@@ -29,6 +30,7 @@ def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in healthy.items():
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(module.os, "getloadavg", lambda: (0.0, 0.0, 0.0), raising=False)
+    monkeypatch.setattr(torch.version, "cuda", None)  # the tests may run with a CUDA build and no GPU
 
 
 @pytest.mark.parametrize(
@@ -58,6 +60,12 @@ def test_a_condition_that_slows_the_toolkit_down_is_named(
 def test_fast_paths_that_are_off_are_named(call: Call) -> None:
     with kernels.disabled():
         assert "note: NMT_KERNELS=off" in call(doctor).lines[-1]
+
+
+def test_a_cuda_build_without_a_gpu_is_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "finds no GPU" in call(doctor).lines[-1]
 
 
 def test_a_model_and_its_engines_are_described(model: Path, files: Path, call: Call) -> None:
