@@ -123,7 +123,7 @@ def escape(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return the text as Markdown."""
+    """Return the text with a backslash before each mark of Markdown."""
     return MARKDOWN.sub(r"\\\1", text)
 
 

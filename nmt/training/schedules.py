@@ -1,4 +1,7 @@
-"""Our learning-rate schedules, counted in updates: each warms up linearly from 0 to the optimizer's rate."""
+"""The plug-in points of optimizer and schedule, and our learning-rate schedules.
+
+Our schedules count updates, and each warms up linearly from 0 to the optimizer's rate.
+"""
 
 from __future__ import annotations
 

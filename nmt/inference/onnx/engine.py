@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-# Otherwise onnxruntime writes an identifier of the machine into the home folder. It says that it sends events, too.
+# Otherwise onnxruntime writes an identifier of the machine into the home folder and, as documented, sends events.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnxruntime
 
