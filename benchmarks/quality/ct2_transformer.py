@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from nmt.attention import LuongAttention, MultiHeadAttention
 from nmt.model.seq2seq import Seq2Seq
 from nmt.model.transformer import EncoderLayer, TransformerDecoder, TransformerEncoder, sinusoids
+from nmt.self_attention import SoftmaxSelfAttention
 
 MAX_POSITIONS = 1024
 
@@ -50,6 +51,7 @@ def arrays(model: Seq2Seq) -> dict[str, np.ndarray]:
 
 def _layer(place: str, layer: EncoderLayer) -> Iterator[tuple[str, Tensor]]:
     """Yield the weights of self-attention and of the feed-forward network."""
+    assert isinstance(layer.self_attention, SoftmaxSelfAttention)
     yield from _affine(f"{place}/self_attention/layer_norm", layer.self_attention_norm).items()
     yield f"{place}/self_attention/linear/0/weight", layer.self_attention.W_qkv.weight
     yield f"{place}/self_attention/linear/1/weight", layer.self_attention.W_o.weight

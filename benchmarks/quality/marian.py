@@ -37,8 +37,8 @@ from nmt.inference.model_folder import load_folder
 from nmt.text.tokenizer import SPECIALS, Tokenizer
 
 PEER = Path(__file__).with_name("marian_peer.py")
-TRANSFORMER = "multi_head-transformer-distilled"
-OURS = ("teacher", "bahdanau-lstm-distilled", "bahdanau-ssru-distilled", "located_memory-lstm-distilled", TRANSFORMER)
+CONVERTED = "multi_head-transformer-distilled"  # this student runs in CTranslate2 too
+OURS = ("teacher", "bahdanau-lstm-distilled", "bahdanau-ssru-distilled", "located_memory-lstm-distilled", CONVERTED)
 SHORTLIST = 50  # translations per source piece, in the folder of a student that has one as well
 SHORTLISTED = "bahdanau-lstm-distilled"
 SIZES = {
@@ -104,8 +104,6 @@ def main() -> None:
     systems = [
         system for name in OURS if (args.students / name / "summary.json").is_file() for system in ours(name, args)
     ]
-    if (args.students / TRANSFORMER / "summary.json").is_file():
-        systems.append(converted(TRANSFORMER, args))
     for cell in CELLS:
         if (args.runs / cell / "model.npz.best-bleu-segmented.npz").is_file():
             systems += export(cell, args)
@@ -128,6 +126,8 @@ def ours(name: str, args: Any) -> Iterator[System]:
             program("export", f"model={trained}", f"output={folder}", "engine=onnx-int8", *words)
         shortlist = ", shortlist" if words else ""
         yield System(f"{title}, onnx-int8{shortlist}", sys.executable, engine, folder, trained)
+    if name == CONVERTED:
+        yield converted(name, args)
 
 
 def converted(name: str, args: Any) -> System:
@@ -138,9 +138,9 @@ def converted(name: str, args: Any) -> System:
         model = load_folder(trained).model
         layers = (len(model.encoder.blocks), len(model.decoder.blocks))
         tokenizer = Tokenizer.from_file(trained / "data" / "source.model")
-        shape = [layers, model.attention.heads, tokenizer.pieces(range(len(tokenizer)))]
+        shape = {"layers": layers, "heads": model.attention.heads, "pieces": tokenizer.pieces(range(len(tokenizer)))}
         np.savez(folder / "weights.npz", **arrays(model))
-        (folder / "vocabulary.json").write_text(json.dumps(shape), encoding="utf-8")
+        (folder / "shape.json").write_text(json.dumps(shape), encoding="utf-8")
         shutil.copy(trained / "data" / "source.model", folder / "pieces.model")
         call(args.ct2, PEER, "convert", folder)
     return System(f"{BASE}, {name.replace('-', ', ')}", str(args.ct2), "ct2", folder, trained)

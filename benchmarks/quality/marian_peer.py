@@ -83,26 +83,26 @@ def ct2(folder: Path) -> Callable[[list[str], int, int], list[str]]:
 
 
 def convert(folder: Path) -> None:
-    """Turn the weights, numbers of layers and heads, and pieces that marian.py wrote into a model of CTranslate2."""
+    """Turn weights.npz and shape.json, which marian.py wrote, into a model of CTranslate2 in the same folder."""
     import numpy as np
     from ctranslate2.specs import TransformerSpec
 
     arrays = dict(np.load(folder / "weights.npz"))
-    layers, heads, pieces = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-    spec = TransformerSpec.from_config(tuple(layers), heads)
+    shape = json.loads((folder / "shape.json").read_text(encoding="utf-8"))
+    spec = TransformerSpec.from_config(tuple(shape["layers"]), shape["heads"])
     for name, array in arrays.items():
         *path, last = name.split("/")
         part = spec
         for key in path:
             part = part[int(key)] if key.isdigit() else getattr(part, key)
         setattr(part, last, array)
-    spec.register_source_vocabulary(pieces)
-    spec.register_target_vocabulary(pieces)
+    spec.register_source_vocabulary(shape["pieces"])
+    spec.register_target_vocabulary(shape["pieces"])
     spec.config.add_source_eos = True
     spec.validate()
     spec.optimize(quantization="int8")
     spec.save(str(folder))
-    for name in ("weights.npz", "vocabulary.json"):
+    for name in ("weights.npz", "shape.json"):
         (folder / name).unlink()
 
 
