@@ -6,6 +6,7 @@ import functools
 import inspect
 import reprlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
@@ -50,6 +51,8 @@ class TypeCheck:
                 yield f"{name}={self.show(value)}: must be a class or function"
         elif origin in (list, tuple):
             yield from self._list(value, schema, name)
+        elif isinstance(origin, type) and issubclass(origin, dict):
+            yield from self._mapping(value, schema, name)
         elif schema in PLAIN:
             description, kind = PLAIN[schema]
             if not isinstance(value, kind) or (isinstance(value, bool) and schema is not bool):
@@ -121,6 +124,14 @@ class TypeCheck:
             types = (types[0],) * len(value)
         for index, (item, kind) in enumerate(zip(value, types, strict=True)):
             yield from self.problems(item, kind, f"{name}[{index}]")
+
+    def _mapping(self, value: Any, schema: Any, name: str) -> Iterator[str]:
+        if not isinstance(value, Mapping):
+            yield f"{name}={self.show(value)}: must be a group of keys"
+            return
+        kind = int if get_origin(schema) is Counter else get_args(schema)[1]
+        for key, item in value.items():
+            yield from self.problems(item, kind, f"{name}.{key}")
 
 
 def optional_keys(schema: type) -> frozenset[str]:

@@ -15,7 +15,6 @@ from nmt.data.sources import PARTS
 from nmt.errors import UserError, counted, print_message, printable
 from nmt.files.atomic import make_folder, write_bytes
 from nmt.files.checksum import checksum, verify_file
-from nmt.settings.build import build, plain
 from nmt.system.progress import Progress
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.coverage import are_exchanged, coverage_problems, splits_to_letters
@@ -25,10 +24,10 @@ from nmt.text.pair_counts import PairCounts
 from nmt.text.prepared_settings import (
     FIX,
     TOKENIZER_FILES,
+    PreparedSettings,
     missing_parts,
     part_files,
     read_settings,
-    settings_checksum,
     write_settings,
 )
 from nmt.text.shards import SHARDING, ShardedCorpus, Sharding, ShardWriter, write_shards
@@ -142,13 +141,14 @@ def prepare(
         distinct = without_duplicates(overlap.watch(encoding.watch(pairs)), filters.duplicates, pair_counts["train"])
         write_corpus(folder / "train.arrow", distinct, source, target, filters, pair_counts["train"])
     overlap.count(pair_counts)
-    settings = {
-        "lowercase": filters.lowercase,
-        "remove_invisible": filters.remove_invisible,
-        "tokenizer": plain(tokenizer),
-        "accounts": plain(pair_counts),
-    }
-    write_settings(folder, settings, checksums)
+    settings = PreparedSettings(
+        lowercase=filters.lowercase,
+        remove_invisible=filters.remove_invisible,
+        tokenizer=tokenizer,
+        accounts=pair_counts,
+        checksums=checksums,
+    )
+    write_settings(folder, settings)
     return replace(open_prepared(folder), sampled=sampled)
 
 
@@ -231,22 +231,21 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
     if missing := missing_parts(folder, needed):
         raise UserError(*missing)
     settings = read_settings(folder)
-    checksums = settings["checksums"]
+    checksums = settings.checksums
     files = {part: part_files(part, checksums) for part in PARTS}
     for name in TOKENIZER_FILES:
         verify_file(folder / name, checksums, kind="a tokenizer", fix=FIX)
     source, target = _open_tokenizers(folder)
     corpora = {part: _open_part(folder, part, checksums, (len(source), len(target))) for part in PARTS if files[part]}
-    pair_counts = {part: build(PairCounts, counts) for part, counts in settings.get("accounts", {}).items()}
     return Prepared(
         source=source,
         target=target,
         corpora=corpora,
-        lowercase=settings["lowercase"],
-        remove_invisible=settings.get("remove_invisible"),  # earlier versions had none
-        tokenizer=build(TokenizerSettings, settings["tokenizer"]),
-        pair_counts=pair_counts,
-        checksum=settings_checksum(settings),
+        lowercase=settings.lowercase,
+        remove_invisible=settings.remove_invisible,
+        tokenizer=settings.tokenizer,
+        pair_counts=settings.accounts or {},
+        checksum=settings.checksum,
     )
 
 

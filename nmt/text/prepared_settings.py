@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nmt.data.invisible import KINDS
+from nmt.data.invisible import Invisible
 from nmt.data.sources import PARTS
 from nmt.errors import UserError
 from nmt.files.atomic import write_lines
 from nmt.files.checksum import checksum, require_format
 from nmt.files.reading import read_json
-from nmt.settings.arguments import TypeCheck
-from nmt.settings.build import plain
+from nmt.settings.build import build, plain, problems
 from nmt.text.pair_counts import PairCounts
 from nmt.text.tokenizer import TokenizerSettings
 
@@ -25,55 +25,47 @@ FORMAT = 2
 FIX = "prepare the text again with nmt-prepare"
 
 
-def write_settings(folder: Path, settings: Mapping[str, Any], checksums: Mapping[str, int] | None = None) -> None:
+@dataclass(frozen=True, kw_only=True)
+class PreparedSettings:
+    """The content of ``settings.json``."""
+
+    format: int = FORMAT
+    lowercase: bool
+    remove_invisible: Invisible | None = None  # earlier versions had none
+    tokenizer: TokenizerSettings
+    accounts: dict[str, PairCounts] | None = None
+    """The counts of each part."""
+    checksums: dict[str, int]
+    """Of the tokenizers and the corpus files."""
+    checksum: int = 0
+    """Changes with all other entries, so with the text, the tokenizers and the settings."""
+
+
+def write_settings(folder: Path, settings: PreparedSettings) -> None:
     """Write ``settings.json`` with the checksums of the tokenizers and corpora in ``folder``, and its own.
 
-    ``checksums`` are those that are already known.
+    ``settings`` may know some of these checksums already.
     """
     names = [*TOKENIZER_FILES, *(f"{part}.arrow" for part in PARTS)]
-    complete = {name: checksum(folder / name) for name in names if (folder / name).is_file()} | dict(checksums or {})
-    stored = {"format": FORMAT, **settings, "checksums": complete}
-    content = {**stored, "checksum": settings_checksum(stored)}
-    write_lines(folder / SETTINGS_FILE, [json.dumps(content)])
+    checksums = {name: checksum(folder / name) for name in names if (folder / name).is_file()} | settings.checksums
+    content = plain(replace(settings, checksums=checksums))
+    del content["checksum"]
+    write_lines(folder / SETTINGS_FILE, [json.dumps({**content, "checksum": settings_checksum(content)})])
 
 
-def read_settings(folder: Path) -> dict[str, Any]:
+def read_settings(folder: Path) -> PreparedSettings:
     """Read ``settings.json``. Raises UserError unless ``write_settings`` could have written it."""
     try:
-        settings: dict[str, Any] = read_json(folder / SETTINGS_FILE)
-        require_format(settings.get("format"), FORMAT, name=folder / SETTINGS_FILE, fix=FIX)
-        valid = settings.pop("checksum", None) == settings_checksum(settings) and _are_valid(settings)
+        stored: dict[str, Any] = read_json(folder / SETTINGS_FILE)
+        require_format(stored.get("format"), FORMAT, name=folder / SETTINGS_FILE, fix=FIX)
+        content = {key: value for key, value in stored.items() if key != "checksum"}
+        valid = stored.get("checksum") == settings_checksum(content) and not any(problems(stored, PreparedSettings, ""))
+        # An interpolation in a name of a file would be replaced when it is saved in config.yaml.
+        if valid and not any("${" in str(value) for value in stored["tokenizer"].values()):
+            return build(PreparedSettings, stored)
     except (OSError, ValueError, AttributeError):  # AttributeError: not an object
-        valid = False
-    if valid:
-        return settings
+        pass
     raise UserError(f"data.folder={folder}: its {SETTINGS_FILE} is damaged; {FIX}")
-
-
-def _are_valid(settings: Mapping[str, Any]) -> bool:
-    tokenizer, checksums, pair_counts = (settings.get(key, {}) for key in ("tokenizer", "checksums", "accounts"))
-    return (
-        isinstance(settings.get("lowercase"), bool)
-        and settings.get("remove_invisible") in KINDS
-        and isinstance(tokenizer, dict)
-        and not any(TypeCheck().group(tokenizer, TokenizerSettings, "tokenizer"))
-        and not any("${" in str(value) for value in tokenizer.values())  # interpolated when it is saved in config.yaml
-        and _has_types(checksums, {})
-        and isinstance(pair_counts, dict)
-        and all(_has_types(counts, plain(PairCounts())) for counts in pair_counts.values())
-    )
-
-
-def _has_types(value: Any, example: Any) -> bool:
-    """Return whether plain data has the keys and types of an example. ``{}`` stands for numbers, ``[]`` for texts."""
-    if example == {}:
-        return isinstance(value, dict) and all(type(number) is int for number in value.values())
-    if example == []:
-        return isinstance(value, list) and all(isinstance(text, str) for text in value)
-    if isinstance(example, dict):
-        fits = isinstance(value, dict) and value.keys() == example.keys()
-        return fits and all(_has_types(value[key], example[key]) for key in example)
-    return type(value) is type(example)
 
 
 def settings_checksum(settings: Mapping[str, Any]) -> int:
@@ -85,7 +77,7 @@ def missing_parts(folder: Path, needed: Iterable[str]) -> list[str]:
     """Return an error for each ``needed`` part that ``prepare`` did not write into ``folder``."""
     if not (folder / SETTINGS_FILE).is_file():
         return [f"data.folder={folder}: has no {SETTINGS_FILE}; name a folder that nmt-prepare wrote"]
-    checksums = read_settings(folder)["checksums"]
+    checksums = read_settings(folder).checksums
     return [
         f"data.folder={folder}: has no {part}.arrow; prepare the text again and add "
         f"data.{part}.src=FILE data.{part}.tgt=FILE"
@@ -96,7 +88,7 @@ def missing_parts(folder: Path, needed: Iterable[str]) -> list[str]:
 
 def text_checksum(folder: Path) -> int | None:
     """Return the checksum of the prepared text in ``folder``, or None if it has no ``settings.json``."""
-    return settings_checksum(read_settings(folder)) if (folder / SETTINGS_FILE).is_file() else None
+    return read_settings(folder).checksum if (folder / SETTINGS_FILE).is_file() else None
 
 
 def part_files(part: str, checksums: Mapping[str, int]) -> list[str]:

@@ -37,7 +37,7 @@ from nmt.search.options import SearchOptions
 from nmt.settings.build import build
 from nmt.text.batches import collate
 from nmt.text.prepare import open_prepared
-from nmt.text.prepared_settings import SETTINGS_FILE, write_settings
+from nmt.text.prepared_settings import SETTINGS_FILE, PreparedSettings, write_settings
 from nmt.text.specials import EOS, UNK
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.checkpoints import AtomicCheckpoints
@@ -264,7 +264,7 @@ def use_prepared(_: Path) -> object:
 
 def forge_prepared(_: Path) -> None:
     settings = json.loads((Path("prepared") / SETTINGS_FILE).read_bytes())
-    write_settings(Path("prepared"), {name: settings[name] for name in ("lowercase", "tokenizer")})
+    write_settings(Path("prepared"), build(PreparedSettings, {**settings, "checksums": {}}))
 
 
 def forge_export(file: Path) -> None:

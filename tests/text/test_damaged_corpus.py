@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -18,8 +19,11 @@ from sharded import SETTINGS
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair
 from nmt.errors import UserError
+from nmt.settings.build import plain
 from nmt.text.corpus import SCHEMA, Corpus
+from nmt.text.pair_counts import PairCounts
 from nmt.text.prepare import open_prepared, prepare
+from nmt.text.prepared_settings import SETTINGS_FILE, settings_checksum
 
 pytestmark = pytest.mark.attack("forged corpora")
 TOKENIZER = replace(SETTINGS, joint=False, vocab_size=290)
@@ -48,6 +52,31 @@ def test_every_file_is_checked(folder: Path, name: str) -> None:
         (folder / name).write_bytes(damaged)
         message = f"{folder / name}: cannot be read as {kind} (wrong checksum); prepare the text again with nmt-prepare"
         assert refusal(open_prepared, folder) == message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lowercase": 1},
+        {"remove_invisible": "some"},
+        {"tokenizer": {"kind": "bpe"}},
+        {"tokenizer": {**plain(TOKENIZER), "source_model": "${oc.env:HOME}"}},
+        {"checksums": {"train.arrow": "1"}},
+        {"checksums": []},
+        {"accounts": {"train": {**plain(PairCounts()), "kept": 1.5}}},
+        {"accounts": {"train": {**plain(PairCounts()), "dropped": {"empty source": "1"}}}},
+        {"accounts": {"train": {**plain(PairCounts()), "source": {"examples": [1]}}}},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_settings_of_other_types_are_refused(folder: Path, change: dict[str, Any]) -> None:
+    file = folder / SETTINGS_FILE
+    stored = json.loads(file.read_text()) | change
+    del stored["checksum"]
+    file.write_text(json.dumps({**stored, "checksum": settings_checksum(stored)}))
+    message = f"data.folder={folder}: its settings.json is damaged; prepare the text again with nmt-prepare"
+    assert refusal(open_prepared, folder) == message
 
 
 def test_a_pipe_is_refused_at_once(folder: Path) -> None:
