@@ -144,7 +144,7 @@ def _checked(pairs: Iterable[Any], part: str, data: Filters) -> Iterator[Pair]:
                 " the sentences"
             )
         pair = Pair(*item)
-        if invisible is not None and not (pair.source.isascii() and pair.target.isascii()):
+        if invisible is not None and not (pair.source.isprintable() and pair.target.isprintable()):
             source, target = (remove_invisible(side, invisible) for side in pair[:2])
             pair = pair._replace(source=source, target=target)
         yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if data.lowercase else pair

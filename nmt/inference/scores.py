@@ -203,7 +203,7 @@ SHIFTED = 20.0  # BLEU against the next or previous line from which the lines ar
 QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛ʼ´`′", "'"), **dict.fromkeys("“”„‟«»″", '"')})
 WIDE = re.compile("[\u3000\uff00-\uffef]+")
 TIGHT = re.compile(r"\w[.,](?:\s|$)")
-INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\r]")
+INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 APOSTROPHE = re.compile(r"\s*'\s*")
 ONE_SIDED = {  # the texts differ in each of the searches; one without full stops has no spaces before them
     "a space before a full stop or comma, which TER counts; detokenize both": (SPACED.search, TIGHT.search),

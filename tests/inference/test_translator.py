@@ -185,7 +185,9 @@ def test_an_unavailable_device_is_rejected() -> None:
         choose_device("nonsense")
 
 
-@pytest.mark.parametrize(("setting", "line"), [("bom", "a \ufeffsmall dog"), ("all", "a sm\u00adall\u200b dog\u200e")])
+@pytest.mark.parametrize(
+    ("setting", "line"), [("bom", "a\fsmall\x1b[0m \x7f \ufeffdog"), ("all", "a sm\u00adall\u200b dog\u200e")]
+)
 def test_invisible_characters_are_removed_as_in_training(tmp_path: Path, setting: str, line: str) -> None:
     model = trained("bahdanau")
     old = Translator(model)
