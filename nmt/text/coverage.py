@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -44,6 +45,9 @@ class ForeignMark(NamedTuple):
     fix: str
 
 
+# U+FFFD, characters that nobody types, and parts of UTF-8 that was read as Latin-1 or Windows-1252
+WRONG_CHARSET = re.compile("[\x80-\x84\x86-\x9f\ufffdÃÐâ](?:(?<=[^ÃÐâ])|(?<=[ÃÐ])[¡-ª¬-º¼-¿]|(?<=â)€)")
+WRONG_CHARSET_SHARE = 0.001  # of the lines
 MARKS = (
     ForeignMark("@@ ", "@@", "subword-nmt has split the words: join them with sed -E 's/@@( |$)//g'"),
     ForeignMark(SPACE, "", "SentencePiece has split the words: give the text that it was made from"),
@@ -94,6 +98,8 @@ class Coverage:
         for mark in MARKS:
             if mark.text in joined:
                 self.marks[mark.text] += sum(mark.text in f"{text} " for text in texts)
+        if WRONG_CHARSET.search(joined):
+            self.marks["\ufffd"] += sum(WRONG_CHARSET.search(text) is not None for text in texts)
 
     def _count_words(self, tokenizer: Tokenizer, words: Iterable[str]) -> None:
         for word in words:
@@ -167,6 +173,11 @@ def coverage_problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> li
         if not (mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces)):
             lines = f"{count:,} of {counted(counts.lines, 'line')}"
             fixes.setdefault(mark.fix, f"{lines} contain {mark.text.strip()!r}; {mark.fix}")
+    if (count := counts.marks["\ufffd"]) > WRONG_CHARSET_SHARE * counts.lines:
+        reasons.append(
+            f"{count:,} of {counted(counts.lines, 'line')} have characters of a wrong charset, such as 'Ã¼' or "
+            "U+FFFD; convert the original file again, such as iconv -f CP1252 -t UTF-8, or drop these lines"
+        )
     return reasons + list(fixes.values())
 
 

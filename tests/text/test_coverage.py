@@ -137,6 +137,25 @@ def test_marks_of_other_tools_are_named_unless_the_tokenizer_knows_them(mark: st
     assert coverage_problems(coverage(tokenizer(), [*ENGLISH * 5, lines[0]]), tokenizer(), "no") == []
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text.encode("cp1252").decode("utf-8", "replace"),
+        lambda text: text.encode("cp1252").decode("latin-1"),
+        lambda text: text.encode().decode("latin-1"),
+        lambda text: text.encode().decode("cp1252", "replace"),
+    ],
+)
+@pytest.mark.parametrize("text", ["the dog’s ball", "“small” dogs", "a caf\u00e9 – a bar"])
+def test_text_in_a_wrong_charset_is_named_also_if_the_tokenizer_learned_it(damage, text: str) -> None:  # type: ignore[no-untyped-def]
+    lines = [*ENGLISH, damage(text)]
+    trained = Tokenizer.train(lines, vocab_size=345)
+    for reader in (tokenizer(), trained):
+        [problem] = coverage_problems(coverage(reader, lines), reader, "no")
+        assert problem.startswith("1 of 21 lines have characters of a wrong charset")
+    assert coverage_problems(coverage(tokenizer(), [*ENGLISH, text]), tokenizer(), "no") == []
+
+
 @pytest.mark.parametrize("fallback", [True, False])
 def test_exchanged_tokenizers_are_noticed_also_in_one_script(fallback: bool) -> None:
     english, german = (tokenizer(language, byte_fallback=fallback) for language in ("en", "de"))
