@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from nmt.data.invisible import Invisible, remove_invisible
@@ -27,6 +29,7 @@ EARLY = 2000  # characters after which a text that is mostly unreadable is named
 EARLY_SHARE = 0.2  # unknown tokens at that time
 SAMPLE = 64  # lines
 HINT_CHARACTERS = 1000  # of the text, before a language is guessed
+NEXT_SENTENCE = re.compile("[.!?] +[A-ZÀ-Þ]")
 OTHER_SIDE = 0.7  # share of the tokens that the other side's tokenizer needs, if the text is in its language
 
 
@@ -141,6 +144,11 @@ class TextCheck:
         exchange = f"the {self._side} and the other language may be exchanged: choose the model of the other direction"
         language = f"is this the {self._side} language of the model? choose a model that was trained on such text"
         reasons = coverage_problems(counts, tokenizer, language)
+        if not reasons and _is_wrapped(self._sample):
+            fix = (
+                "join the lines of each paragraph, such as with format=markdown, and split them with search.sentences="
+            )
+            return f"lines end within sentences, as in text of an e-mail or a PDF; {fix}"
         if not reasons and counts.characters < HINT_CHARACTERS:
             return None
         self._judge_sample()
@@ -170,6 +178,18 @@ class TextCheck:
         tokenizer, other = self._tokenizer, self._other
         if tokenizer is not other and 2 * len(other) <= 3 * len(tokenizer):
             self._is_other = cost(other, self._sample) < OTHER_SIDE * cost(tokenizer, self._sample)
+
+
+def _is_wrapped(lines: Sequence[str]) -> bool:
+    """Return whether many lines end within a sentence that the next line continues, and some line has two sentences.
+
+    Lists and captions in lower case have no line with two sentences.
+    """
+    broken = sum(
+        after[:1].islower() and (before[-1:].isalpha() or before.endswith((",", "-")))
+        for before, after in pairwise(lines)
+    )
+    return broken >= 3 and 3 * broken > len(lines) and any(map(NEXT_SENTENCE.search, lines))
 
 
 def _is_text(lines: Sequence[str]) -> bool:

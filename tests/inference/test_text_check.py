@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -73,6 +74,27 @@ def test_text_in_another_script_is_named_once(translator: Translator) -> None:
     ],
 )
 def test_readable_text_is_not_named(translator: Translator, lines: list[str]) -> None:
+    translator.texts(lines, GREEDY)
+
+
+WRAPPED = textwrap.wrap(" ".join(line.replace(" .", ".").capitalize() for line in ENGLISH * 4), 60)
+
+
+def test_lines_that_end_within_sentences_are_named(translator: Translator) -> None:
+    with pytest.warns(UserWarning, match="source text: lines end within sentences, .* format=markdown"):
+        translator.texts(WRAPPED, GREEDY)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ENGLISH * 4,
+        [line.removesuffix(" .") for line in ENGLISH] * 4,  # captions without full stops
+        [line.lower() for line in WRAPPED],
+        [f"{line} {line.capitalize()}" for line in ENGLISH] * 4,
+    ],
+)
+def test_sentences_and_captions_are_not_named(translator: Translator, lines: list[str]) -> None:
     translator.texts(lines, GREEDY)
 
 
