@@ -1,4 +1,7 @@
-"""Sampling: independent draws from the model, with a temperature, and from the likeliest pieces (top k, top p)."""
+"""Sampling: independent draws from the model, with a temperature, and from the likeliest pieces (top k, top p).
+
+Greedy search is one draw from the likeliest piece alone.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,11 @@ def sampling_search(
     """Return ``n_best`` endings per sentence, one per draw, with log-probabilities before temperature, top k and top p.
 
     The draws of a sentence share the axis N. A draw that has ended idles until the last draw of its sentence ends.
+    ``limits`` (B,) are the maximum numbers of target pieces, without ``</s>``.
     """
     draws = options.n_best
-    k = options.top_k or WHOLE_VOCABULARY
-    uniforms = _uniform_numbers(seeds, limits, draws, options.seed)
+    uniforms = None if options.method == "greedy" else _uniform_numbers(seeds, limits, draws, options.seed)
+    k = 1 if uniforms is None else options.top_k or WHOLE_VOCABULARY
     state = engine.init(source)
     rows = np.arange(len(limits))
     tokens = np.full((len(rows), 1), BOS)
@@ -40,14 +44,20 @@ def sampling_search(
         state, log_probs, ids, weights = engine.step(state, tokens, parents, k, options.banned(time))
         # All draws start from the single hypothesis of the first step; afterwards each draw extends itself.
         parents = np.tile(np.arange(draws) % log_probs.shape[1], (len(rows), 1))
-        choice, gain = _sample(log_probs, parents, uniforms[rows, time], options)
+        if uniforms is None:
+            choice = np.zeros_like(parents)
+            gain: Floats = log_probs[:, :, 0].astype(np.float64)
+        else:
+            choice, gain = _sample(log_probs, parents, uniforms[rows, time], options)
         tokens = ids[np.arange(len(rows))[:, None], parents, choice]
-
         possible = np.isfinite(gain)
         finished = running & possible & (tokens == EOS)
         over = running & (finished | ~possible | (limits[rows] == time)[:, None])
+        # A draw that is cut drops the token of this step, so the token's log-probability is not added.
         total = np.where(running & (finished | ~over), total + np.where(possible, gain, 0.0), total)
         history.append(rows, parents, tokens, total, weights)
+        if not over.any():
+            continue
         row, draw = np.nonzero(over)
         endings.append(
             Endings(
@@ -58,7 +68,6 @@ def sampling_search(
                 finished=finished[row, draw],
             )
         )
-
         running &= ~over
         keep = np.flatnonzero(running.any(axis=1))
         if not keep.size:

@@ -10,7 +10,6 @@ import numpy as np
 from nmt.search.beam import beam_search
 from nmt.search.constraints import ConstrainedEngine, Prefix
 from nmt.search.engine import Engine, Floats, Integers, Source, State
-from nmt.search.greedy import greedy_search
 from nmt.search.history import Endings, History, Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.required import RequiredTexts
@@ -68,8 +67,6 @@ def search_encoded(
     scorer = Scorer(options, history, align)
     if required is not None or options.method == "beam":
         endings = beam_search(searched, source, limits, options, history, scorer, required)
-    elif options.method == "greedy":
-        endings = greedy_search(searched, source, limits, options, history)
     else:
         endings = sampling_search(searched, source, seeds, limits, options, history)
 
