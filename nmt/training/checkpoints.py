@@ -205,14 +205,19 @@ class LastCheckpoint(Checkpoint):
         self._handlers: dict[int, Any] = {}  # what the signals did before
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the random states of the ranks' CPUs, so that dropout goes on as in an uninterrupted run."""
-        return {"random": torch.stack(gather(torch.get_rng_state()))}
+        """Return the random states of the ranks and of their GPUs, so that dropout goes on as if uninterrupted."""
+        state = {"random": torch.stack(gather(torch.get_rng_state()))}
+        if torch.cuda.is_initialized():
+            state["random_gpu"] = torch.stack(gather(torch.cuda.get_rng_state()))
+        return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the random state of this rank. If the number of ranks has changed, all start with new states."""
         states = state_dict["random"]
         if len(states) == world_size():
             torch.set_rng_state(states[rank()].clone())
+            if torch.cuda.is_initialized() and (gpu_states := state_dict.get("random_gpu")) is not None:
+                torch.cuda.set_rng_state(gpu_states[rank()].clone())
         else:
             torch.manual_seed(zlib.crc32(states.numpy().tobytes()) + (rank() << 32))
 
