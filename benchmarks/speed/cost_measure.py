@@ -26,6 +26,7 @@ SIZE = 512
 BEAM = 5  # queries of a look-up: the hypotheses of one sentence
 TARGET = 32  # queries of a training step
 LENGTHS = [10, 30, 100, 300, 1_000, 2_000, 5_000, 10_000, 20_000]
+GPU_LENGTHS = [100, 1_000, 10_000]
 MIDDLE_LENGTH = 1_000
 PAPER_LENGTH, PAPER_SIZE = 750, 100  # n and k of the covariance paper
 PAPER_QUERIES = (1, 4, 32)  # 4: questions about a document
@@ -70,6 +71,20 @@ def training_peaks(kind: str) -> list[int]:
     attention = build(KINDS[kind])
     prepare(attention, "training", 10, TARGET).run()  # loads libraries, whose memory must not count
     return [peak_of_call(prepare(attention, "training", length, TARGET).run) for length in LENGTHS]
+
+
+def measure_on_gpu(args: argparse.Namespace) -> Iterator[Cell]:
+    """Yield the look-ups of all kinds for ``args.batch`` sources at growing lengths, and their training up to 1,000."""
+    attentions = {name: build(words).to(args.device) for name, words in KINDS.items()}
+    for length in GPU_LENGTHS:
+        for phase in ("look-up", "training") if length <= MIDDLE_LENGTH else ("look-up",):
+            count = BEAM if phase == "look-up" else TARGET
+            calls = {}
+            for name, attention in attentions.items():
+                call = prepare(attention, phase, length, count, batch=args.batch)
+                peak = gpu_peak_of_call(call.run) if phase == "training" else call.memory_bytes
+                calls[name] = call._replace(memory_bytes=peak)
+            yield from time_calls("length", length, phase, calls, args.rounds)
 
 
 def measure_lengths(args: argparse.Namespace, peaks: dict[str, list[int]]) -> Iterator[Cell]:
@@ -147,14 +162,14 @@ def look_up_ratios(args: argparse.Namespace) -> dict[str, float]:
     return medians
 
 
-def prepare(attention: Attention, phase: str, length: int, count: int) -> Call:
-    """Return a function that runs the phase once, for one source of ``length`` states and ``count`` queries."""
+def prepare(attention: Attention, phase: str, length: int, count: int, *, batch: int = 1) -> Call:
+    """Return a function that runs the phase once, for sources of ``length`` states with ``count`` queries each."""
     attention.train(phase == "training")  # in training, nested_memory writes a random number of slots
     device = next(iter(attention.parameters()), torch.empty(0)).device
     width = attention.context_size or SIZE
-    states = torch.randn(1, length, width, device=device)
-    mask = torch.ones(1, length, dtype=torch.bool, device=device)
-    query = torch.randn(1, count, width, device=device)
+    states = torch.randn(batch, length, width, device=device)
+    mask = torch.ones(batch, length, dtype=torch.bool, device=device)
+    query = torch.randn(batch, count, width, device=device)
     with torch.no_grad():
         memory = attention.write(states, mask) if phase != "training" else None
 
@@ -216,3 +231,12 @@ def peak_of_call(run: Callable[[], Any]) -> int:
     except OSError:
         run()
         return 0
+
+
+def gpu_peak_of_call(run: Callable[[], Any]) -> int:
+    """Return the bytes by which one call raises the peak of the GPU memory that tensors use."""
+    run()  # allocates gradients and work spaces, which stay
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    return torch.cuda.max_memory_allocated() - before

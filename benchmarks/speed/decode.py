@@ -9,6 +9,7 @@ model's matrix products alone, each at the best rate that any library reached fo
     python -m benchmarks.speed.decode --at-once                           several batches at once too, one thread each
     CT2_FORCE_CPU_ISA=AVX512 python -m benchmarks.speed.decode --at-once --ct2 ct2/bin/python        CTranslate2 too
     python -m benchmarks.speed.decode --lines 50 --batch 1 --shortlist 50  also with 50 translations a source piece
+    python -m benchmarks.speed.decode --device cuda --batch 320           torch on a GPU, the other engines on the CPU
     python -m benchmarks.speed.decode --attention memory --lines 100 --length 111 --steps 150
     python -m benchmarks.speed.decode --steps natural --model runs/reference --input data/multi30k/test2016.en.gz
 """
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from benchmarks.machine import gpu
 from benchmarks.report import argument_parser, header, save, table, with_quartiles
 from benchmarks.speed.floor import FLOAT_METHODS, Product, floor
 from benchmarks.speed.reference import FIRST_PIECE, LAYERS, SIZE, VOCABULARY, reference
@@ -58,6 +60,7 @@ def main() -> None:
     parser.add_argument("--input", type=Path, help=f"source text for --steps {NATURAL}")
     parser.add_argument("--beam", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--batch", type=int, default=32, help="lines per batch; default: %(default)s")
+    parser.add_argument("--device", default="cpu", help="of the torch engine; default: %(default)s")
     parser.add_argument("--at-once", action="store_true", help="also decode --threads batches at once")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help="pieces; default: %(default)s")
     help_text = "also decode with a shortlist of that many translations per source piece; random ones without --model"
@@ -91,7 +94,7 @@ def measure_fixed(args: argparse.Namespace) -> list[str]:
     for name, times in seconds.items():
         middle, methods = median(times), METHODS.get(name.partition(",")[0])
         bounds = ["–", "–"]
-        if methods and SHORTLIST not in name:
+        if methods and SHORTLIST not in name and (args.device == "cpu" or name != "torch"):
             bound = floor(work, methods)
             bounds = [f"{bound:.2f}", f"{bound / middle:.2f}"]
         cells = [f"{args.lines * steps / middle:,.0f}", *bounds]
@@ -101,7 +104,7 @@ def measure_fixed(args: argparse.Namespace) -> list[str]:
     if args.shortlist:
         facts.append(f"shortlist and vocabulary map: {args.shortlist} random translations per source piece")
     facts += [f"CT2_FORCE_CPU_ISA: {os.environ.get('CT2_FORCE_CPU_ISA', 'not set')}"] if args.ct2 else []
-    return [*header("Decoding", *facts), *table(columns, rows)]
+    return [*header("Decoding", *facts, *gpu(args.device)), *table(columns, rows)]
 
 
 def measure_natural(args: argparse.Namespace) -> list[str]:
@@ -124,7 +127,7 @@ def measure_natural(args: argparse.Namespace) -> list[str]:
         rows.append([*compare(seconds, name), f"{count / len(lines):.1f}", f"{count / median(times):,.0f}"])
     work = f"{args.model.name}; {len(lines):,} lines of {args.input.name}, {conditions(args)}"
     columns = (*COLUMNS, "target pieces per line", "target pieces per second")
-    return [*header("Decoding with natural endings", work), *table(columns, rows)]
+    return [*header("Decoding with natural endings", work, *gpu(args.device)), *table(columns, rows)]
 
 
 def conditions(args: argparse.Namespace) -> str:
@@ -156,7 +159,8 @@ def load_engines(run: Path, args: argparse.Namespace, hypotheses: int) -> Iterat
     ``hypotheses`` is their number in a batch.
     """
     for name in args.engine:
-        model = Translator.load(run, engine=name, device="auto", threads=args.threads).loaded_model
+        device = getattr(args, "device", "cpu") if name == "torch" else "auto"
+        model = Translator.load(run, engine=name, device=device, threads=args.threads).loaded_model
         yield name, model.engine(trace=False, hypotheses=hypotheses)
         if getattr(args, "shortlist", None) and name != "torch":
             options: Any = {"engine": name, "threads": args.threads, "shortlist": True}

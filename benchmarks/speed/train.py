@@ -9,6 +9,7 @@ padded positions on both sides, "loading" the share of time spent on making batc
     python -m benchmarks.speed.train
     python -m benchmarks.speed.train --pieces train.sp.en train.sp.de  lengths of these files, not random ones
     python -m benchmarks.speed.train --precision float32 bf16
+    python -m benchmarks.speed.train --device cuda --output benchmarks/results/train_gpu.md  without a lower bound
     python -m benchmarks.speed.train --model 'luong general' 'transformer, linear' --output out.md
 
 With --peer, another toolkit trains before each round and after the last one. Give one command for bahdanau and one for
@@ -29,6 +30,7 @@ from statistics import median
 
 import torch
 
+from benchmarks.machine import gpu
 from benchmarks.report import argument_parser, header, quartiles, save, table
 from benchmarks.speed.floor import BFLOAT16_METHODS, FLOAT_METHODS, floor
 from benchmarks.speed.train_run import MODELS, TRANSFORMERS, Lengths, Run, Timing, model_products, pair_lengths
@@ -51,7 +53,7 @@ def main() -> None:
     runs = {}
     for precision, name in itertools.product(args.precision, args.model):
         label = name if precision == "float32" else f"{name}, {precision}"
-        runs[label] = Run(name, precision, corpus, sampler)
+        runs[label] = Run(name, precision, corpus, sampler, device=torch.device(args.device))
     commands = dict(text.split("=", 1) for text in args.peer)
     timings: dict[str, list[Timing]] = {label: [] for label in runs}
     peers: dict[str, list[float]] = {attention: [] for attention in commands}
@@ -69,7 +71,7 @@ def main() -> None:
         f"{args.sentences} sentences per batch, {args.threads} threads, {args.rounds} rounds of {args.updates} updates "
         "in turns; real target pieces, including </s>"
     )
-    save(args.output, [*header("Training", conditions), *table(COLUMNS, rows)])
+    save(args.output, [*header("Training", conditions, *gpu(args.device)), *table(COLUMNS, rows)])
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -78,6 +80,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--model", nargs="+", choices=MODELS, default=lstms, help="default: all LSTMs")
     choices = ["float32", "bf16"]
     parser.add_argument("--precision", nargs="+", choices=choices, default=choices[:1], help="default: float32")
+    parser.add_argument("--device", default="cpu", help="default: %(default)s")
     parser.add_argument("--pieces", type=Path, nargs=2, help="source and target text as pieces, for their lengths")
     parser.add_argument("--updates", type=int, default=6, help="updates of each model per round; default: %(default)s")
     parser.add_argument("--sentences", type=int, default=128, help="sentences per batch; default: %(default)s")
@@ -93,7 +96,7 @@ def model_row(
     rates = [timing.pieces / timing.seconds for timing in timings]
     mean = Timing(*(sum(column) / len(timings) / args.updates for column in zip(*timings, strict=True)))
     bound = None
-    if run.model_name not in TRANSFORMERS:
+    if run.model_name not in TRANSFORMERS and run.device.type == "cpu":
         methods = FLOAT_METHODS if run.precision == "float32" else BFLOAT16_METHODS
         bound = floor(model_products(*run.mean_shape(), run.model_name), methods)
     peer = peers.get(label.split()[0].rstrip(","))

@@ -76,12 +76,15 @@ def pair_lengths(files: Sequence[Path] | None) -> tuple[np.ndarray, np.ndarray]:
 class Run:
     """A model in training, one update at a time."""
 
-    def __init__(self, model_name: str, precision: str, corpus: Lengths, sampler: EpochBatches) -> None:
+    def __init__(
+        self, model_name: str, precision: str, corpus: Lengths, sampler: EpochBatches, *, device: torch.device
+    ) -> None:
         self.model_name, self.precision = model_name, precision
+        self.device = device
         config = train_config([*DIMENSIONS, *MODELS[model_name]])
         torch.manual_seed(1)
         sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": MAX_LENGTH}
-        self.model = build_model(config, **sizes).train()
+        self.model = build_model(config, **sizes).to(device).train()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4, fused=True)
         self.corpus, self.sampler = corpus, sampler
         self.batches = self._batches()
@@ -95,9 +98,9 @@ class Run:
     def update(self) -> Timing:
         """Make one update and time it."""
         started = time.perf_counter()
-        batch = next(self.batches)
+        batch = Batch(*(tensor.to(self.device) for tensor in next(self.batches)))
         loaded = time.perf_counter()
-        with (Bfloat16(torch.device("cpu")) if self.precision == "bf16" else Precision()).forward_context():
+        with (Bfloat16(self.device) if self.precision == "bf16" else Precision()).forward_context():
             features = self.model.features(batch.source, batch.source_mask, batch.target_in)
             loss = output_loss(self.model.decoder.output, features, batch.target_out, batch.target_mask)
         self.optimizer.zero_grad(set_to_none=True)
