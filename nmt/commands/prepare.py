@@ -111,7 +111,7 @@ def _prepare_into(folder: Path, options: PrepareOptions) -> list[str]:
             sharding = Sharding(options.shard_pairs, options.workers, unfinished)
             prepared = prepare_text(pairs, data, tokenizer, unfinished.folder, scanned=scanned, sharding=sharding)
             summary = [*_summary(prepared, folder, options.data)]
-            unfinished.move_to(temporary)
+        unfinished.move_to(temporary)
         return summary
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,8 @@ WRITTEN = re.compile(
 class Unfinished:
     """A folder with finished files, and a JSON record of each below ``progress``."""
 
-    def __init__(self, folder: Path, unlock: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.unlock = unlock
         self._records = Records(folder / PROGRESS)
 
     def begin(self, job: Mapping[str, Any]) -> None:
@@ -63,9 +62,11 @@ class Unfinished:
             return None
 
     def move_to(self, folder: Path) -> None:
-        """Replace an empty folder by this one, which is complete, without its records and its lock."""
+        """Replace an empty folder by this one, which is complete, without its records and its lock.
+
+        It must not be locked any more: Windows cannot rename a folder with an open file.
+        """
         folder.rmdir()
-        self.unlock()  # Windows cannot rename an open file
         os.replace(self.folder, folder)  # first: a command that is killed before leaves all records, or nothing
         shutil.rmtree(folder / PROGRESS)
         (folder / LOCK_FILE).unlink()
@@ -80,12 +81,11 @@ def unfinished_folder(output: Path) -> Iterator[Unfinished]:
     another process holds it, or if it may be someone else's.
     """
     folder = output.with_name(f"{output.name}.partial")
-    with ExitStack() as lock:
-        lock.enter_context(own_folder(folder, busy=BUSY, fix=FIX, derived=True))
+    with own_folder(folder, busy=BUSY, fix=FIX, derived=True):
         if foreign := sorted(name for name in os.listdir(folder) if not WRITTEN.fullmatch(name)):
             raise UserError(f"{folder}: holds {foreign[0]}, which this command has not written; {FIX}")
         try:
-            yield Unfinished(folder, lock.close)
+            yield Unfinished(folder)
         except NoPairs:  # the same command would fail again
             shutil.rmtree(folder)
             raise
