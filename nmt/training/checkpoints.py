@@ -207,7 +207,7 @@ class LastCheckpoint(Checkpoint):
     def state_dict(self) -> dict[str, Any]:
         """Return the random states of the ranks and of their GPUs, so that dropout goes on as if uninterrupted."""
         state = {"random": torch.stack(gather(torch.get_rng_state()))}
-        if torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             state["random_gpu"] = torch.stack(gather(torch.cuda.get_rng_state()))
         return state
 
@@ -216,7 +216,8 @@ class LastCheckpoint(Checkpoint):
         states = state_dict["random"]
         if len(states) == world_size():
             torch.set_rng_state(states[rank()].clone())
-            if torch.cuda.is_initialized() and (gpu_states := state_dict.get("random_gpu")) is not None:
+            gpu_states = state_dict.get("random_gpu")
+            if gpu_states is not None and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
                 torch.cuda.set_rng_state(gpu_states[rank()].clone())
         else:
             torch.manual_seed(zlib.crc32(states.numpy().tobytes()) + (rank() << 32))
