@@ -77,7 +77,9 @@ def test_out_of_memory(run: Path, owner: Any, name: str, monkeypatch: pytest.Mon
     refuse(TINY, "batches.max_tokens=2048: not enough memory.*; lower it, or the sizes")
 
 
-UNRESUMABLE = r"(cannot be resumed \(.*\); start a new run|has no valid '\w+'; it is not a checkpoint that .* wrote)$"
+UNRESUMABLE = (
+    r"(cannot be resumed \(.*\); start a new run|has no valid '\w+'; it is not a checkpoint that .* wrote; .*)$"
+)
 
 
 @pytest.mark.attack("damaged checkpoint, resumed")

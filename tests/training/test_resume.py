@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -60,6 +61,20 @@ FIXED = ("optimizer.lr=0.1", "batches.max_tokens=99", "data.train_pairs=299", "s
 )
 def test_stopped_run_equals_the_uninterrupted_one(run: Path, words: list[str], stops: list[int]) -> None:
     check_resumed([*TINY, "batches.max_tokens=300", *words], stops)
+
+
+def test_damaged_checkpoint_is_replaced_by_an_earlier_one(stopped: Path) -> None:
+    last = stopped / "checkpoints" / "last.ckpt"
+    last.write_bytes(last.read_bytes()[:-1000])
+    with pytest.raises(UserError, match="may be truncated .*; to continue from an earlier one: (.*)") as caught:
+        train(["resume=true"])
+    subprocess.run(str(caught.value).partition("earlier one: ")[2], shell=True, check=True)
+    train(["resume=true"])
+    train([*TINY, "batches.max_tokens=300", "name=whole"])
+    assert same_model(stopped, Path("runs/whole"))
+    for file in last.parent.iterdir():
+        file.unlink() if file != last else last.write_bytes(b"")
+    refuse(["resume=true", "training.max_epochs=9"], "may be truncated .*; start a new run")
 
 
 @pytest.mark.thorough
