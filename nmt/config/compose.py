@@ -75,7 +75,7 @@ def compose_train(arguments: Sequence[str], *, resumed: Path | None = None) -> d
     try:
         return compose_config("train", arguments, check, inherit)
     except UserError as error:
-        raise UserError(*(_with_sweep_advice(problem, arguments) for problem in error.problems)) from None
+        raise UserError(*(_with_advice(problem, arguments) for problem in error.problems)) from None
 
 
 def _schema(config: Mapping[str, Any]) -> type[Train]:
@@ -83,8 +83,12 @@ def _schema(config: Mapping[str, Any]) -> type[Train]:
     return PreparedTrain if isinstance(data, Mapping) and is_prepared(data) else Train
 
 
-def _with_sweep_advice(problem: str, arguments: Sequence[str]) -> str:
-    """Return the problem, with advice if it concerns a value such as ``1,2`` or ``range(1,4)``."""
+def _with_advice(problem: str, arguments: Sequence[str]) -> str:
+    """Return the problem, with advice if it concerns a value such as ``1,2``, or the keys of an overridden class."""
+    for word in arguments:
+        group, target, _ = word.partition("._target_=")
+        if target and re.match(rf"{re.escape(group)}\.[\w.]+(=.*: no such key|: missing)", problem):
+            return f"{problem}; {group}._target_= keeps all other keys of this file: write another YAML for your class"
     lists = [word for word in arguments if LISTED.fullmatch(word)]
     return f"{problem}; to train once per value, add -m" if problem.startswith(tuple(lists)) else problem
 

@@ -127,6 +127,15 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
             "attention.slots: no such key; attention=abc, attention=located_memory, attention=low_rank, "
             "attention=memory and attention=nested_memory have it",
         ),
+        (
+            ["attention._target_=nmt.attention.BahdanauAttention"],
+            "attention.slots=32: no such key (conf/attention/located_memory.yaml); attention._target_= keeps all other "
+            "keys of this file: write another YAML for your class",
+        ),
+        (
+            ["optimizer._target_=torch.optim.SGD"],
+            "optimizer.betas=[0.9, 0.98]: no such key (conf/optimizer/adam.yaml); ",
+        ),
         (["optimizer.lr = 0.1"], "optimizer.lr = 0.1: not a setting; write key=value without spaces"),
         (["x" * 300 + "=1"], "x" * 80 + "…: no such key; --help lists the settings"),
         (["training.patience=none"], "training.patience=none: must be a whole number; write null for off"),
