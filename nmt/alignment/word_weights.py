@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from nmt.data.links import Link
-from nmt.data.words import PieceWords, last_words, missing_words, split_words
+from nmt.data.words import PieceWords, last_words, missing_words, split_words, word_spans
 from nmt.errors import counted
 from nmt.text.specials import SPACE
 from nmt.text.writing import UNSPACED
@@ -210,7 +210,7 @@ def split_unspaced(
     ``word_of_piece`` may be shorter than ``pieces``, which may end in ``</s>``. A word that shares a piece with another
     word is not split.
     """
-    spans = [*zip(word_of_piece, last_words(word_of_piece), strict=True)]
+    spans = word_spans(word_of_piece)
     shared = {word for start, stop in spans if stop > start for word in range(start, stop + 1)}
     pieces_of: dict[int, list[str]] = {}
     for piece, (start, _) in zip(pieces, spans, strict=False):
@@ -225,9 +225,11 @@ def split_unspaced(
             texts, counts = zip(*_characters(pieces_of[number]), strict=True)
             label_of[number] = iter((len(labels) + np.repeat(np.arange(len(counts)), counts)).tolist())
             labels += texts
-    first = [next(label_of[start]) for start, _ in spans]
-    last = [label if stop == start else next(label_of[stop]) for label, (start, stop) in zip(first, spans, strict=True)]
-    return labels, PieceWords(first, last)
+    of_pieces = list[tuple[int, int]]()
+    for start, stop in spans:
+        label = next(label_of[start])
+        of_pieces.append((label, label if stop == start else next(label_of[stop])))
+    return labels, PieceWords.of(of_pieces)
 
 
 def piece_labels(pieces: Sequence[str]) -> list[str]:

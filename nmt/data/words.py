@@ -34,15 +34,26 @@ class PieceWords(list[int]):
         super().__init__(first)
         self.last = self[:] if last is None else list(last)
 
+    @classmethod
+    def of(cls, spans: Iterable[tuple[int, int]]) -> PieceWords:
+        """Return the words of pieces with these first and last words."""
+        listed = list(spans)
+        return cls((first for first, _ in listed), (last for _, last in listed))
+
 
 def last_words(words: Sequence[int]) -> Sequence[int]:
     """Return the last word of each piece; ``words`` are the first ones."""
     return words.last if isinstance(words, PieceWords) else words
 
 
+def word_spans(words: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and the last word of each piece."""
+    return list(zip(words, last_words(words), strict=True))
+
+
 def missing_words(words: Sequence[int], count: int) -> list[int]:
     """Return the numbers of the ``count`` words of a line that have no piece: its tokenizer removes them."""
-    covered = {word for first, last in zip(words, last_words(words), strict=True) for word in range(first, last + 1)}
+    covered = {word for first, last in word_spans(words) for word in range(first, last + 1)}
     return [word for word in range(count) if word not in covered]
 
 
@@ -63,8 +74,8 @@ def replace_words(text: str, pieces: Sequence[int], replacements: Mapping[int, s
     if counts and not counts[-1]:
         replaced = replaced.rstrip(" \t")
     start = [0, *accumulate(counts)]
-    spans = [
+    spans = (
         (start[first], start[last + 1] - 1) if first >= 0 and start[first] < start[last + 1] else (-1, -1)
-        for first, last in zip(pieces, last_words(pieces), strict=True)
-    ]
-    return replaced, PieceWords([first for first, _ in spans], [last for _, last in spans])
+        for first, last in word_spans(pieces)
+    )
+    return replaced, PieceWords.of(spans)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import NamedTuple
 
-from nmt.data.words import WORD, PieceWords, last_words
+from nmt.data.words import WORD, PieceWords, word_spans
 from nmt.inference.markup import NOTE, Tag, fragment_parts, place_tags
 from nmt.inference.terms import Required, write_terms
 from nmt.inference.translation import Translation
@@ -57,10 +57,9 @@ class Protected:
         spans = [match.span(1) for match in WORD.finditer(self.text)]
         first = [bisect_right(originals, self.origins[start][0], key=lambda word: word[1]) for start, _ in spans]
         last = [bisect_left(originals, self.origins[stop - 1][1], key=lambda word: word[0]) - 1 for _, stop in spans]
-        words = translation.source_words
-        source_words = PieceWords(
-            [first[word] if word >= 0 else word for word in words],
-            [last[word] if word >= 0 else word for word in last_words(words)],
+        source_words = PieceWords.of(
+            (first[start], last[stop]) if start >= 0 else (-1, -1)
+            for start, stop in word_spans(translation.source_words)
         )
         return replace(translation, source_words=source_words)
 

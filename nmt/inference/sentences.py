@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.data.words import WORD, PieceWords, last_words
+from nmt.data.words import WORD, PieceWords, word_spans
 from nmt.errors import UserError
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
@@ -150,17 +150,15 @@ def _join_words(text: str, starts: Sequence[int], parts: Iterable[tuple[Sequence
     A part is the words of its tokens, without that of ``</s>``, and the number of its tokens.
     """
     begins = [match.start() for match in WORD.finditer(text)]
-    first = list[int]()
-    last = list[int]()
+    spans = list[tuple[int, int]]()
     tokens = 0
     for start, (words, count) in zip(starts, parts, strict=True):
-        ended = [-1] * (tokens - len(first))
+        spans += [(-1, -1)] * (tokens - len(spans))
         # Within a word if no space is before it, but another blank.
         offset = bisect_right(begins, start) - bool(text[start : start + 1].strip(" \t"))
-        first += ended + [word + offset if word >= 0 else word for word in words]
-        last += ended + [word + offset if word >= 0 else word for word in last_words(words)]
+        spans += [(first + offset, last + offset) if first >= 0 else (-1, -1) for first, last in word_spans(words)]
         tokens += count
-    return PieceWords(first, last)
+    return PieceWords.of(spans)
 
 
 def _blocks(alignments: Sequence[np.ndarray]) -> np.ndarray:

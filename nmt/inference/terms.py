@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.alignment.word_weights import merge_pieces, split_unspaced
-from nmt.data.words import WORD, PieceWords, last_words
+from nmt.data.words import WORD, PieceWords, word_spans
 from nmt.inference.translation import Translation
 from nmt.search.required import RequiredTexts, Spelling
 from nmt.text.specials import UNK
@@ -92,7 +92,7 @@ def _units(text: str, pieces: Sequence[str], words: Sequence[int]) -> tuple[list
             split.append((at, at := at + len(label)))
         else:
             return split, numbers
-    return spans, PieceWords(words, last_words(words))
+    return spans, PieceWords.of(word_spans(words))
 
 
 def required_texts(
@@ -283,7 +283,7 @@ def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -
     edits = [edit for edit in edits if translation.text[edit.start : edit.stop] != edit.text]
     edits.sort(key=lambda edit: (edit.start, edit.stop, *edit.source[:1]))
     edited = _Edited(translation.text, edits)
-    old = [*zip(units.of_target, units.of_target.last, strict=True)]
+    old = word_spans(units.of_target)
     spans = [
         edited.words(*edited.moved(units.target[first][0], units.target[last][1])) if first >= 0 else (-1, -1)
         for first, last in old
@@ -315,6 +315,6 @@ def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -
         tokens=tokens,
         token_log_probs=log_probs,
         inserted=len(tokens) - len(translation.tokens),
-        target_words=PieceWords([first for first, _ in spans], [last for _, last in spans]),
+        target_words=PieceWords.of(spans),
         alignment=alignment,
     )

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from nmt.data.words import last_words, split_words
+from nmt.data.words import split_words, word_spans
 from nmt.search.options import MAX_LENGTH_CEILING
 
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
@@ -60,8 +60,7 @@ class Translation:
         NaN for a word without such tokens. Empty without an alignment.
         """
         log_probs: list[list[float]] = [[] for _ in split_words(self.text)] if self.target_words else []
-        spans = zip(self.target_words, last_words(self.target_words), self.token_log_probs, strict=False)
-        for first, last, log_prob in spans:
+        for (first, last), log_prob in zip(word_spans(self.target_words), self.token_log_probs, strict=False):
             for word in range(first, last + 1) if first >= 0 else ():
                 log_probs[word].append(log_prob)
         return [math.exp(sum(of_word) / len(of_word)) if of_word else math.nan for of_word in log_probs]

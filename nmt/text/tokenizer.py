@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import sentencepiece
 
-from nmt.data.words import PieceWords, split_words
+from nmt.data.words import PieceWords, split_words, word_spans
 from nmt.errors import UserError
 from nmt.settings.bounds import AtLeast, AtMost
 from nmt.system.machine import can_allocate, describe_limits
@@ -317,25 +317,21 @@ class Tokenizer:
                 -1 if character in SPACES else word_at[origin]
                 for character, origin in zip(normalised, _origins(clean, normalised, offsets), strict=True)
             ]
-        first = []
-        last = []
+        spans = []
         for start, stop in self._spans(self._model.encode(clean, out_type=str), normalised):
             visible = [word for word in words[start:stop] if word >= 0]
-            first.append(visible[0] if visible else -1)
-            last.append(visible[-1] if visible else -1)
-        return _with_spaces(first, last)
+            spans.append((visible[0], visible[-1]) if visible else (-1, -1))
+        return _with_spaces(spans)
 
     def words_in_parts(self, text: str) -> PieceWords:
         """Return the words of ``text`` to which each piece of ``encode_in_parts`` belongs."""
         numbers = _word_numbers(text)
-        first = list[int]()
-        last = list[int]()
+        spans = list[tuple[int, int]]()
         for row, part in enumerate(_parts(text)):
-            of_part = self.words(part)
             start = row * PART_WORDS
-            first += [numbers[start + word] if word >= 0 else word for word in of_part]
-            last += [numbers[start + word] if word >= 0 else word for word in of_part.last]
-        return PieceWords(first, last)
+            for first, last in word_spans(self.words(part)):
+                spans.append((numbers[start + first], numbers[start + last]) if first >= 0 else (-1, -1))
+        return PieceWords.of(spans)
 
     def decoded_words(self, ids: Iterable[int], *, unknown: str = "") -> PieceWords:
         """Return the words of ``decode(ids, unknown=unknown)`` to which each piece belongs.
@@ -346,8 +342,7 @@ class Tokenizer:
         ids = list(ids)
         word = -1
         after_space = True  # after a space, the next visible character starts a word
-        first = []
-        last = []
+        spans = []
         for surface in self._surfaces(ids, unknown):
             start = None
             for character in surface:
@@ -357,11 +352,11 @@ class Tokenizer:
                     word += after_space
                     after_space = False
                     start = word if start is None else start
-            first.append(word + after_space if start is None else start)
-            last.append(first[-1] if start is None else word)
-        for row, i in enumerate(ids):  # trailing spaces belong to the last word
-            first[row], last[row] = (-1, -1) if i in (PAD, BOS, EOS) else (min(first[row], word), min(last[row], word))
-        return PieceWords(first, last)
+            spans.append((word + after_space, word + after_space) if start is None else (start, word))
+        return PieceWords.of(
+            (-1, -1) if i in (PAD, BOS, EOS) else (min(first, word), min(last, word))  # trailing spaces: the last word
+            for i, (first, last) in zip(ids, spans, strict=True)
+        )
 
     def _spans(self, pieces: Iterable[str], normalised: str) -> Iterator[tuple[int, int]]:
         """Yield the span of each piece of ``encode`` in the normalised text."""
@@ -484,19 +479,19 @@ def _origins(clean: str, normalised: str, offsets: list[int]) -> Iterator[int]:
         start = stop
 
 
-def _with_spaces(first: list[int], last: list[int]) -> PieceWords:
+def _with_spaces(spans: list[tuple[int, int]]) -> PieceWords:
     """Return the words of pieces; those without a visible character (−1) join the next word, or the last one."""
     word = -1
-    for row in reversed(range(len(first))):
-        word = first[row] if first[row] >= 0 else word
-        if first[row] < 0:
-            first[row] = last[row] = word
+    for row in reversed(range(len(spans))):
+        if spans[row][0] < 0:
+            spans[row] = (word, word)
+        word = spans[row][0]
     word = -1
-    for row in range(len(first)):
-        if first[row] < 0:
-            first[row] = last[row] = word
-        word = last[row]
-    return PieceWords(first, last)
+    for row in range(len(spans)):
+        if spans[row][0] < 0:
+            spans[row] = (word, word)
+        word = spans[row][1]
+    return PieceWords.of(spans)
 
 
 def _load(serialized: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
