@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from nmt.documents.segments import has_letters
 from nmt.errors import UserError, print_message
 from nmt.inference.markup import MARKUP
 
@@ -137,7 +138,7 @@ class Markdown:
                 continue
             if any(token.markup.startswith("^[") and any(map(str.isalpha, token.markup)) for token in children):
                 self._warn(starts[top], "a footnote between ^[ and ] is not translated")
-            if not any(map(str.isalpha, MARKUP.sub("", fragment[0]))):
+            if not has_letters(fragment[0]):
                 continue
             stop = starts[top + len(parts) - 1] + columns[-1] + len(parts[-1])
             yield Segment(starts[top] + columns[0], stop, *fragment)

@@ -115,4 +115,9 @@ def _is_ascii_in(page: str, charset: str) -> bool:
 
 
 def _sentence(part: str) -> tuple[str, bool]:
-    return part, bool(html.unescape(MARKUP.sub("", part)).strip())
+    return part, has_letters(part)
+
+
+def has_letters(line: str) -> bool:
+    """Return whether a line of HTML has a letter outside its tags. Models write other words for ``♪`` or ``12.5``."""
+    return any(map(str.isalpha, html.unescape(MARKUP.sub("", line))))

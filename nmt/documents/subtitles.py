@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Sequence
 
-from nmt.documents.segments import Segments
+from nmt.documents.segments import Segments, has_letters
 from nmt.errors import UserError
 from nmt.files.compression import shell_name
 from nmt.inference.markup import MARKUP
@@ -54,7 +54,7 @@ def split_subtitles(lines: Sequence[str], name: str) -> Segments:
             start = speaker.end() if speaker else 0
             # Subtitles have tags, but no entities.
             cue = " ".join(text[start:].split()).replace("&", "&amp;")
-            if cue:
+            if has_letters(cue):
                 indices.append(len(parts) + 1)
             parts += [text[:start], STYLE.sub(r"<nmt-\g<0>/>", cue), "\n"]
         row = stop

@@ -28,7 +28,7 @@ def test_unchanged_lines_give_the_text_and_the_page_back(text: str) -> None:
         ("<pre>kept\n  <b>as it is</b></pre>x <code>y</code>", ["x <code>y</code>"]),
         ("<ul>\n  <li>one\n  two</li>\n  <li> <img> </li></ul>", ["one\n  two"]),
         ("no markup, 1 <2 and a <3 b &amp;", ["no markup, 1 <2 and a <3 b &amp;"]),
-        ("<td>&nbsp;</td>", []),
+        ("<td>&nbsp;</td><td>1,250.50 &euro;</td><td>2 <b>m</b></td>", ["2 <b>m</b>"]),
         # A script ends at its end tag, whatever is inside.
         ("<script>s = \"<!--\"; i<n; // don't</script><p title='x'>yes</p>", ["yes"]),
         ("<SCRIPT>s = '<script>'</Script >yes", ["yes"]),

@@ -41,7 +41,7 @@ def test_all_words_and_times_stay(cues: list[list[str]]) -> None:
     for number, cue in enumerate(cues, 1):
         lines += [str(number), f"00:00:0{number},000 --> 00:00:0{number},900", *cue, ""]
     segments = split_subtitles(lines, "a.srt")
-    assert "–" in "".join(lines) or len(segments.lines) == sum(bool(cue) for cue in cues)
+    assert "–" in "".join(lines) or len(segments.lines) == sum(any(map(str.isalpha, "".join(cue))) for cue in cues)
     filled = segments.fill(segments.lines)
     assert "".join(filled.split()).replace("&amp;", "&") == "".join("".join(lines).split()).replace("&amp;", "&")
     assert re.findall("^.*-->.*$", filled, re.M) == [line for line in lines if "-->" in line]
@@ -53,6 +53,14 @@ def test_a_cue_ends_before_the_next_one_without_a_blank_line() -> None:
     assert segments.lines == split_subtitles(FILE.splitlines(), "a.srt").lines
     filled = segments.fill(segments.lines)
     assert re.findall(r"^\d+\n.*-->.*$", filled, re.M) == re.findall(r"^\d+\n.*-->.*$", FILE, re.M)
+
+
+@pytest.mark.parametrize("cue", ["♪♪", "<i>♪</i>", "12:30", "… ?"])
+def test_a_cue_without_letters_stays(cue: str) -> None:
+    text = f"{FILE}\n4\n01:00:07,000 --> 01:00:08,000\n{cue}\n"
+    segments = split_subtitles(text.splitlines(), "a.srt")
+    assert segments.lines[2:] == []
+    assert segments.fill(segments.lines).endswith(f"{cue}\n")
 
 
 def test_speakers_of_a_cue_keep_their_lines() -> None:
