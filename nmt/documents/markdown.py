@@ -24,8 +24,12 @@ SOFT_BREAK = re.compile(r" *\n[ \t]*")
 HARD_BREAK = re.compile(r"(?: {2,}|\\)\n[ \t]*")
 FOOTNOTE = re.compile(r"\[\^[^\[\]\s]+\](:[ \t]*)?")
 DEFINITION = re.compile(r":[ \t]+")  # the text of a term, which is the line before
-FIELD = re.compile(  # of a heading or a template, or a footnote of Pandoc
-    r"\{[#.:][^{}\n]*\}|\{%[^{}\n]*\}|\{\{[^{}\n]*\}\}|\^\[(?:[^\[\]]|\[[^\[\]]*\])*\]"
+# Tables and lines of verse of Pandoc, which are paragraphs for CommonMark
+PANDOC = re.compile(r"^ *(?:\+(?:[-=:]+\+)+ *$|\| )", re.MULTILINE)
+COLUMNS = re.compile(r"[ ]{0,3}-{2,}(?:[ ]+-{2,})+[ ]*")  # a line of a table of Pandoc, which is a rule for CommonMark
+SPAN = re.compile(r"\[[^\[\]]*(\]\{[#.][^{}\n]*\})")  # text with a class of Pandoc: [text]{.class}
+FIELD = re.compile(  # of a heading or a template, or a citation or a footnote of Pandoc
+    r"\[(?:[^\[\]\n]*[\s;-])?@\w[^\[\]\n]*\](?![(\[:{])|(?<!\w)@\w(?:[\w.:/-]*\w)?|\{[#.:][^{}\n]*\}|\{%[^{}\n]*\}|\{\{[^{}\n]*\}\}|\^\[(?:[^\[\]]|\[[^\[\]]*\])*\]"
 )
 TASK = re.compile(r"\[[ xX]\][ \t]+")
 ADDRESS = re.compile(
@@ -102,6 +106,8 @@ class Markdown:
         lines = self._text[first:].split("\n")
         starts = [*accumulate((len(line) + 1 for line in lines), initial=first)]
         tokens = self._parser.parse(self._text[first:], self._references)
+        hr = (token.map[0] for token in tokens if token.type == "hr")
+        rules = {at for at in hr if COLUMNS.fullmatch(lines[at])}
         row = end = -1
         is_note = False
         for before, token in zip(tokens, tokens[1:], strict=False):
@@ -122,6 +128,9 @@ class Markdown:
                 children = self._parser.parseInline(content, self._references)[0].children or []
                 top += 1
             parts = content.split("\n")
+            if PANDOC.search(content) or rules & {top - 1, top + len(parts)}:
+                self._warn(starts[top], "a table or verse of Pandoc, which pandoc -t gfm converts")
+                continue
             if before.type in ("td_open", "th_open"):
                 cell = parts[0].replace("|", r"\|")
                 columns = [lines[top].find(cell, end if top == row else 0)]
@@ -207,6 +216,7 @@ def _parser() -> Any:
     parser.block.ruler.before("reference", "footnote", footnote, {"alt": ["paragraph", "reference"]})
     parser.block.ruler.before("footnote", "directive", directive, {"alt": ["paragraph", "reference"]})
     parser.inline.ruler.before("link", "footnote", _read_mark)
+    parser.inline.ruler.before("link", "span", _read_span)
     return parser
 
 
@@ -219,6 +229,21 @@ def _read_mark(state: Any, silent: bool) -> bool:
         return False
     if not silent:
         state.push("footnote", "", 0).markup = match[0]
+    state.pos = match.end()
+    return True
+
+
+def _read_span(state: Any, silent: bool) -> bool:
+    """Read text between brackets, with a class of Pandoc behind."""
+    if (match := SPAN.match(state.src, state.pos)) is None:
+        return False
+    if not silent:
+        stop = state.posMax
+        state.push("span_open", "", 1).markup = "["
+        state.pos, state.posMax = state.pos + 1, match.start(1)
+        state.md.inline.tokenize(state)
+        state.push("span_close", "", -1).markup = match[1]
+        state.posMax = stop
     state.pos = match.end()
     return True
 

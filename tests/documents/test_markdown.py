@@ -127,6 +127,14 @@ def test_code_and_links_stay_and_marks_are_balanced(block: str, parts: list[str]
             "x <code>nmt-0</code>.",
             "x https://a.b/c_d?e&f=g.",
         ),
+        (
+            "a [b *c*]{.d} e",
+            "a <nmt-0>b <nmt-1>c</nmt-1></nmt-0> e",
+            "x <nmt-0>y <nmt-1>z</nmt-1></nmt-0>",
+            "x [y *z*]{.d}",
+        ),
+        ("a [see @b, p. 3] @c.", "a <!nmt-0> <!nmt-1>.", "x <!nmt-1><!nmt-0>.", "x @c[see @b, p. 3]."),
+        ("a@b.c [@d](e)", "a@b.c <nmt-0><!nmt-1></nmt-0>", "x <nmt-0><!nmt-1></nmt-0>", "x [@d](e)"),
         # A translation has no marks itself.
         ("a", "a", "1. x", "1\\. x"),
         ("a", "a", "# *x* a_b _c &lt;b&gt;", "\\# \\*x\\* a_b \\_c \\<b>"),
@@ -153,6 +161,22 @@ def test_blocks_without_text_stay() -> None:
     assert document.lines == ["Title", "a", "d"]
     replaced = re.sub("Title|(?<=[|] )a(?= [|])|(?<=d [|] )d", "X", text)
     assert document.fill(["X"] * 3) == replaced
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "  a     b\n  ----- ---\n  c     d",
+        "----- ---\na     b\n----- ---",
+        "+---+---+\n| a | b |\n+===+===+\n| c | d |\n+---+---+",
+        "| a b\n|   c",
+    ],
+)
+def test_tables_and_verse_of_pandoc_stay_and_are_named(block: str, capsys: pytest.CaptureFixture[str]) -> None:
+    document = Markdown(f"{block}\n\n- - -\n\na | b\n", "a.md")
+    assert document.lines == ["a | b"]
+    assert document.fill(["x"]) == f"{block}\n\n- - -\n\nx\n"
+    assert "warning: a.md:1: a table or verse of Pandoc" in capsys.readouterr().err.replace("a.md:2", "a.md:1")
 
 
 @pytest.mark.parametrize("note", ["^[A *dog*, see [x](y).]", "^[1]"])
