@@ -9,7 +9,6 @@ from hashlib import sha256
 from pathlib import Path
 
 from nmt.data.filters import TEST_FILTERS, Filters
-from nmt.data.invisible import Invisible
 from nmt.data.pair import Pair
 from nmt.data.sources import PARTS
 from nmt.errors import UserError, counted, print_message, printable
@@ -87,17 +86,12 @@ def _bytes(pair: Pair) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """A prepared folder: tokenizers (one object for a joint vocabulary), corpora, and the counts of each part."""
+class Prepared(PreparedSettings):
+    """A prepared folder: its settings, tokenizers (one object for a joint vocabulary) and corpora."""
 
     source: Tokenizer
     target: Tokenizer
     corpora: dict[str, Corpus]
-    lowercase: bool
-    remove_invisible: Invisible | None
-    tokenizer: TokenizerSettings
-    pair_counts: dict[str, PairCounts]  # of each part; empty for text that an earlier version prepared
-    checksum: int  # changes with the text, the tokenizers and the settings
     sampled: int | None = None  # training pairs that a tokenizer learned from, if not from all
 
 
@@ -237,16 +231,7 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
         verify_file(folder / name, checksums, kind="a tokenizer", fix=FIX)
     source, target = _open_tokenizers(folder)
     corpora = {part: _open_part(folder, part, checksums, (len(source), len(target))) for part in PARTS if files[part]}
-    return Prepared(
-        source=source,
-        target=target,
-        corpora=corpora,
-        lowercase=settings.lowercase,
-        remove_invisible=settings.remove_invisible,
-        tokenizer=settings.tokenizer,
-        pair_counts=settings.accounts or {},
-        checksum=settings.checksum,
-    )
+    return Prepared(**vars(settings), source=source, target=target, corpora=corpora)
 
 
 def _open_part(folder: Path, part: str, checksums: Mapping[str, int], vocabularies: tuple[int, int]) -> Corpus:

@@ -33,12 +33,16 @@ class PreparedSettings:
     lowercase: bool
     remove_invisible: Invisible | None = None  # earlier versions had none
     tokenizer: TokenizerSettings
-    accounts: dict[str, PairCounts] | None = None
-    """The counts of each part."""
+    accounts: dict[str, PairCounts] | None = None  # earlier versions had none
     checksums: dict[str, int]
     """Of the tokenizers and the corpus files."""
     checksum: int = 0
     """Changes with all other entries, so with the text, the tokenizers and the settings."""
+
+    @property
+    def pair_counts(self) -> dict[str, PairCounts]:
+        """The counts of each part; empty for text that an earlier version prepared."""
+        return self.accounts or {}
 
 
 def write_settings(folder: Path, settings: PreparedSettings) -> None:
