@@ -19,6 +19,7 @@ STYLE_TAG = re.compile(rf"<nmt-({STYLE.pattern})/>")
 WORD = re.compile(rf"(?:{MARKUP.pattern}|{STYLE.pattern}|[^ \t\r\n\f])+", re.DOTALL)
 OTHER = re.compile(r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}")  # first line of WebVTT, SubStation Alpha, MicroDVD
 SPEAKER = re.compile(r"\s*(?:<[^<>]*>|\{[^{}]*\})*[-‐–—]\s*")  # before the text of each speaker
+NOTES = "♪♫♬ "  # around the text of a song
 WIDTH = 42  # characters of a line, as most broadcasters set it
 
 
@@ -42,22 +43,24 @@ def split_subtitles(lines: Sequence[str], name: str) -> Segments:
             _check_cue(lines, row, name)
             parts.append(f"{lines[row]}\n{lines[row + 1]}\n")
             first = row + 2
-        stop = next((end for end in range(max(first, row + 1), len(lines)) if _ends_cue(lines, end)), len(lines))
+        end = next((at for at in range(max(first, row + 1), len(lines)) if _ends_cue(lines, at)), len(lines))
         texts = list[str]()
-        for line in lines[first:stop]:
+        for line in lines[first:end]:
             if texts and not (SPEAKER.match(line) and SPEAKER.match(texts[0])):
                 texts[-1] += f" {line}"
             else:
                 texts.append(line)
         for text in texts:
             speaker = SPEAKER.match(text) if len(texts) > 1 else None
-            start = speaker.end() if speaker else 0
+            start = max(speaker.end() if speaker else 0, len(text) - len(text.lstrip(NOTES)))
+            stop = max(start, len(text.rstrip(NOTES)))
             # Subtitles have tags, but no entities.
-            cue = " ".join(text[start:].split()).replace("&", "&amp;")
+            cue = " ".join(text[start:stop].split()).replace("&", "&amp;")
             if has_letters(cue):
                 indices.append(len(parts) + 1)
-            parts += [text[:start], STYLE.sub(r"<nmt-\g<0>/>", cue), "\n"]
-        row = stop
+            before, after = (edge if edge.strip() else "" for edge in (text[:start], text[stop:]))
+            parts += [before, STYLE.sub(r"<nmt-\g<0>/>", cue), f"{after}\n"]
+        row = end
     return Segments(parts, indices, wrap)
 
 

@@ -55,6 +55,14 @@ def test_a_cue_ends_before_the_next_one_without_a_blank_line() -> None:
     assert re.findall(r"^\d+\n.*-->.*$", filled, re.M) == re.findall(r"^\d+\n.*-->.*$", FILE, re.M)
 
 
+@pytest.mark.parametrize("notes", ["♪ {} ♪", "♪♪{}", "{} ♫"])
+def test_notes_of_music_stay_around_a_song(notes: str) -> None:
+    text = f"1\n01:00:07,000 --> 01:00:08,000\n{notes}\n"
+    segments = split_subtitles(text.format("la\nla").splitlines(), "a.srt")
+    assert segments.lines == ["la la"]
+    assert segments.fill(["do"]) == text.format("do")
+
+
 @pytest.mark.parametrize("cue", ["♪♪", "<i>♪</i>", "12:30", "… ?"])
 def test_a_cue_without_letters_stays(cue: str) -> None:
     text = f"{FILE}\n4\n01:00:07,000 --> 01:00:08,000\n{cue}\n"
