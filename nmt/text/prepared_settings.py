@@ -35,7 +35,7 @@ class PreparedSettings:
     tokenizer: TokenizerSettings
     accounts: dict[str, PairCounts] | None = None  # earlier versions had none
     checksums: dict[str, int]
-    """Of the tokenizers and the corpus files."""
+    """The CRC-32 of each tokenizer and corpus file."""
     checksum: int = 0
     """Changes with all other entries, so with the text, the tokenizers and the settings."""
 
