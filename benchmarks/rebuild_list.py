@@ -49,6 +49,13 @@ MARIAN = "marian/bin/python"  # python -m venv marian && marian/bin/pip install 
 STUDENTS = "runs/students/teacher/model.pt"
 MEMORY_STUDENTS = ("memory-lstm-original", "memory-lstm-distilled", "memory-ssru-distilled")
 SHORTLIST = ("--engine", "onnx-int8", *"--lines 50 --batch 1 --shortlist 50 --ct2".split(), CT2)
+GPU = "/dev/nvidia0"
+GPU_TRAINING = (
+    *"--device cuda --threads 4 --precision float32 --updates 8 --rounds 3 --model bahdanau memory".split(),
+    *("luong general", "memory, input feeding", "transformer, softmax"),
+    *("--output", "benchmarks/results/train_gpu.md"),
+)
+GPU_DECODING = tuple("--device cuda --engine torch onnx --threads 16 --rounds 3".split())
 
 RIDGE = ("delta", "gated_delta", "mesa")
 GENERAL = "general_covariance mean=false"
@@ -119,6 +126,15 @@ ENTRIES = [
     Entry("products", "speed.products", 2, timing=True),
     Entry("cost", "speed.cost", 20, timing=True),
     Entry("cost_paper", "speed.cost", 1, ("--paper",), timing=True),
+    Entry("cost_gpu", "speed.cost", 1, ("--gpu", "--rounds", "5", "--threads", "4"), timing=True, needs=(GPU,)),
+    Entry("train_gpu", "speed.train", 1, GPU_TRAINING, timing=True, needs=(GPU,)),
+    Entry("decode_gpu", "speed.decode", 1, (*GPU_DECODING, "--name", "decode_gpu"), timing=True, needs=(GPU,)),
+    Entry(
+        *("decode_gpu_at_once", "speed.decode", 1),
+        (*GPU_DECODING, "--batch", "320", "--name", "decode_gpu_at_once"),
+        timing=True,
+        needs=(GPU,),
+    ),
     Entry("startup", "speed.startup", 2, ("--size", "reference"), timing=True),
     Entry("decode", "speed.decode", 3, timing=True),
     Entry("decode_one", "speed.decode", 3, ("--lines", "50", "--batch", "1", "--name", "decode_one"), timing=True),

@@ -123,7 +123,8 @@ def write_report(file: Path, data: Path, runs: Runs, epochs: int) -> None:
     teacher = runs.records.get("teacher", {"scores": {}})["scores"].get("distilled", {"lines": []})
     facts = [
         f"teacher: Bahdanau attention, 256 units, 12 epochs; students: {SIZE} units, {epochs} epochs",
-        f"transformer: four layers in the encoder, two in the decoder, {LONG_EPOCHS} epochs, bf16; long: {LONG_EPOCHS} epochs",
+        f"transformer: four layers in the encoder, two in the decoder, {LONG_EPOCHS} epochs, bf16",
+        f"long: {LONG_EPOCHS} epochs",
         "test2016, both sides lower-cased, beam 5, one seed; source words per second of processor time, one thread",
         *(f"distilled text: {line}" for line in teacher["lines"]),
     ]

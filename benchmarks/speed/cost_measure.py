@@ -81,7 +81,7 @@ def measure_on_gpu(args: argparse.Namespace) -> Iterator[Cell]:
             count = BEAM if phase == "look-up" else TARGET
             calls = {}
             for name, attention in attentions.items():
-                call = prepare(attention, phase, length, count, batch=args.batch)
+                call = prepare(attention, phase, length, count, device=args.device, batch=args.batch)
                 peak = gpu_peak_of_call(call.run) if phase == "training" else call.memory_bytes
                 calls[name] = call._replace(memory_bytes=peak)
             yield from time_calls("length", length, phase, calls, args.rounds)
@@ -95,7 +95,7 @@ def measure_lengths(args: argparse.Namespace, peaks: dict[str, list[int]]) -> It
         for phase in ("write", "look-up", "training"):
             count = BEAM if phase == "look-up" else TARGET
             calls = {
-                name: prepare(attention, phase, length, count)
+                name: prepare(attention, phase, length, count, device=args.device)
                 for name, attention in attentions.items()
                 if (name, phase) not in slow
             }
@@ -117,7 +117,7 @@ def measure_sizes(args: argparse.Namespace) -> Iterator[Cell]:
         }
         for phase in ("write", "look-up"):
             calls = {
-                name: prepare(attention.to(args.device), phase, MIDDLE_LENGTH, BEAM)
+                name: prepare(attention.to(args.device), phase, MIDDLE_LENGTH, BEAM, device=args.device)
                 for name, attention in attentions.items()
             }
             yield from time_calls("size", size, phase, calls, args.rounds)
@@ -127,7 +127,10 @@ def measure_queries(args: argparse.Namespace) -> Iterator[Cell]:
     """Yield reads of many queries at once in a source of 1,000 states."""
     attentions = {name: build(words).to(args.device) for name, words in KINDS.items()}
     for count in (1, 5, 32, 160, 1_000):
-        calls = {name: prepare(attention, "look-up", MIDDLE_LENGTH, count) for name, attention in attentions.items()}
+        calls = {
+            name: prepare(attention, "look-up", MIDDLE_LENGTH, count, device=args.device)
+            for name, attention in attentions.items()
+        }
         yield from time_calls("queries", count, "look-up", calls, args.rounds)
 
 
@@ -136,7 +139,7 @@ def paper_look_ups(count: int, args: argparse.Namespace) -> dict[str, float]:
     (softmax, linear), (softmax_products, linear_products) = PAPER_PAIRS
     attentions = {softmax: ["attention=luong", "attention.score=dot"], linear: ["attention=covariance_paper"]}
     calls = {
-        name: prepare(build(words, PAPER_SIZE).to(args.device), "look-up", PAPER_LENGTH, count).run
+        name: prepare(build(words, PAPER_SIZE).to(args.device), "look-up", PAPER_LENGTH, count, device=args.device).run
         for name, words in attentions.items()
     }
     states = torch.randn(PAPER_LENGTH, PAPER_SIZE, device=args.device)
@@ -156,16 +159,17 @@ def look_up_ratios(args: argparse.Namespace) -> dict[str, float]:
     medians = {}
     for name in CONSTANT:
         attention = build(KINDS[name]).to(args.device)
-        short, long = (prepare(attention, "look-up", length, BEAM).run for length in (100, max(LENGTHS)))
+        short, long = (
+            prepare(attention, "look-up", length, BEAM, device=args.device).run for length in (100, max(LENGTHS))
+        )
         ratios = [seconds_per_call(long, 300) / seconds_per_call(short, 300) for _ in range(4 * args.rounds)]
         medians[name] = median(ratios[args.rounds :])
     return medians
 
 
-def prepare(attention: Attention, phase: str, length: int, count: int, *, batch: int = 1) -> Call:
+def prepare(attention: Attention, phase: str, length: int, count: int, *, device: str = "cpu", batch: int = 1) -> Call:
     """Return a function that runs the phase once, for sources of ``length`` states with ``count`` queries each."""
     attention.train(phase == "training")  # in training, nested_memory writes a random number of slots
-    device = next(iter(attention.parameters()), torch.empty(0)).device
     width = attention.context_size or SIZE
     states = torch.randn(batch, length, width, device=device)
     mask = torch.ones(batch, length, dtype=torch.bool, device=device)

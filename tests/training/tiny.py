@@ -104,7 +104,7 @@ def kill_at(step: int, words: Sequence[str]) -> None:
 
 def stored_weights(file: Path) -> dict[str, torch.Tensor]:
     """Return the weights of a model or a checkpoint, by their names in the model."""
-    stored = torch.load(file, weights_only=True)
+    stored = torch.load(file, map_location="cpu", weights_only=True)
     named = stored.get("weights") or stored["state_dict"]
     return {name.removeprefix("model."): weight for name, weight in named.items()}
 
