@@ -136,16 +136,13 @@ class FilePairs:
     def _mixed(self) -> Iterator[Pair]:
         if self._sizes is None:
             self._sizes = [sum(1 for _ in read_lines(source)) for source, _, _ in self._files]
-        expected = [weight * size for (_, _, weight), size in zip(self._files, self._sizes, strict=True)]
-        streams = [self._weighted(number) for number in range(len(self._files))]
-        # (share of a file's pairs at the middle of the next one; index of the file; pairs read so far)
-        due = [(0.5 / count, number, 0) for number, count in enumerate(expected)]
-        heapq.heapify(due)
-        while due:
-            _, number, given = heapq.heappop(due)
-            if (pair := next(streams[number], None)) is not None:
-                yield pair
-                heapq.heappush(due, ((given + 1.5) / expected[number], number, given + 1))
+        streams = [self._placed(number, size) for number, size in enumerate(self._sizes)]
+        yield from (pair for _, _, pair in heapq.merge(*streams))
+
+    def _placed(self, number: int, size: int) -> Iterator[tuple[float, int, Pair]]:
+        """Yield the pairs of one file with the share of its pairs before the middle of each, and the file's number."""
+        expected = self._files[number][2] * size
+        return (((row + 0.5) / expected, number, pair) for row, pair in enumerate(self._weighted(number)))
 
     def _weighted(self, number: int) -> Iterator[Pair]:
         """Yield the pairs of one file as often as its weight says."""
