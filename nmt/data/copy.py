@@ -35,9 +35,6 @@ def generate(
     all distinct sentences are requested, because drawing the last ones would take long.
     """
     sizes = {"train": train_pairs, "valid": valid_pairs, "test": test_pairs}
-    for part, size in sizes.items():
-        if size < 0:
-            raise UserError(f"data.{part}_pairs={size}: must be at least 0")
     if min_words > max_words:
         raise UserError(f"data.min_words={min_words}: must be at most data.max_words={max_words}")
     words = WORDS[:vocabulary]

@@ -31,18 +31,14 @@ def generate(
     No English sentence occurs twice. Every word of valid and test, in both languages, occurs in train.
     Python callers may ask for 0 pairs of a part. Raises UserError if not enough distinct pairs can be drawn.
     """
-    sizes = {"train": train_pairs, "valid": valid_pairs, "test": test_pairs}
-    for part, size in sizes.items():
-        if size < 0:
-            raise UserError(f"data.{part}_pairs={size}: must be at least 0")
     with paused_collector():  # trees have no reference cycles; the collector would take half of the time
         stream = distinct_pairs(seed, min(1.0, train_pairs / FULL_LEXICON))
         train = [next(stream) for _ in range(train_pairs)]
         sources = {word for pair in train for word in pair.source.split()}
         targets = {word for pair in train for word in pair.target.split()}
         parts = {"train": train}
-        for part in ("valid", "test"):
-            parts[part] = list(known_pairs(stream, sources, targets, part, sizes[part]))
+        for part, size in (("valid", valid_pairs), ("test", test_pairs)):
+            parts[part] = list(known_pairs(stream, sources, targets, part, size))
     return parts
 
 
@@ -67,7 +63,7 @@ def distinct_pairs(seed: int, share: float) -> Iterator[Pair]:
 def known_pairs(stream: Iterator[Pair], sources: set[str], targets: set[str], part: str, count: int) -> Iterator[Pair]:
     """Yield ``count`` pairs of the stream that contain only the words in ``sources`` and ``targets``."""
     failures = 0
-    while count:
+    while count > 0:
         pair = next(stream)
         if sources.issuperset(pair.source.split()) and targets.issuperset(pair.target.split()):
             failures = 0
