@@ -62,7 +62,7 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
     yield from _guide_conflicts(settings)
     yield from _adapt_conflicts(settings, config)
     yield from _search_conflicts(settings)
-    if isinstance(settings.data, DataSettings):
+    if isinstance(settings.data, DataSettings) and not settings.resume:  # a resumed run has its own copy of the text
         yield from source_problems(settings.data, needed=("train", "valid"), trust=trust)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
 from nmt.data.pair import Pair
-from nmt.data.text_files import iterate_pairs, read_lines, read_pairs
+from nmt.data.text_files import iterate_pairs, missing_problem, read_lines, read_pairs
 from nmt.errors import counted, print_message
 from nmt.files.compression import MARKUP, format_ending
 from nmt.settings.bounds import Above, AtMost
@@ -92,8 +92,7 @@ class ParallelFiles:
                 yield f"data.{part}.{key}=null: must be given, as data.{part}.{key}=FILE"
             for name in side:
                 if not os.path.isfile(file := self.folder / name):  # unlike Path.is_file, also for names of any length
-                    kind = "a folder, not a file" if os.path.isdir(file) else "no such file"
-                    yield f"data.{part}.{key}={file}: {kind}"
+                    yield f"data.{part}.{key}={file}: {missing_problem(file)}"
         paths = [[os.path.realpath(self.folder / name) for name in names[key]] for key in ("src", "tgt")]
         if paths[0] and paths[0] == paths[1]:  # one of several files may be both, so that the model learns to copy
             yield f"data.{part}.tgt={files['tgt']}: is the source too; give the file of the translations"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.data.from_python import NESTED, column_problem, rows_as_pairs
-from nmt.data.text_files import cr_problem, read_lines, require_newlines
+from nmt.data.text_files import cr_problem, missing_problem, read_lines, require_newlines
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.files.compression import format_ending
 from nmt.settings.arguments import suggestion
@@ -61,8 +61,8 @@ class Tables:
 
     def _problems(self, part: str, file: Path) -> Iterator[str]:
         if not os.path.isfile(file):
-            folder = f"a folder, not a file; use data=hub data.path={file} if its files are Parquet"
-            yield f"data.{part}={file}: {folder if os.path.isdir(file) else 'no such file'}"
+            advice = f"; use data=hub data.path={file} if its files are Parquet" if os.path.isdir(file) else ""
+            yield f"data.{part}={file}: {missing_problem(file)}{advice}"
         elif (ending := _ending(file)) not in (TAB_SEPARATED, CSV, JSON_LINES, PARQUET):
             yield f"data.{part}={file}: unknown format; use a file that ends in .tsv, .csv, .jsonl or .parquet"
         elif self.columns is None and ending != TAB_SEPARATED:

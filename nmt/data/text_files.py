@@ -80,6 +80,13 @@ def require_newlines(lines: Iterable[str], name: str | Path) -> Iterator[str]:
     yield from remaining
 
 
+def missing_problem(file: Path) -> str:
+    """Return the error text for the name of a file that is not there, with the folder that it is relative to."""
+    if os.path.isdir(file):
+        return "a folder, not a file"
+    return "no such file" if file.is_absolute() else f"no such file in {Path.cwd()}"
+
+
 def cr_problem(name: str | Path) -> str:
     """Return the error text for a file whose lines end in CR."""
     return f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < {shell_name(str(name))} > NEW"

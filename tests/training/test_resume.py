@@ -12,7 +12,9 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from builders import write_parts
 from tiny import (
+    MODEL,
     SENTENCES,
     SMALL,
     TINY,
@@ -61,6 +63,17 @@ FIXED = ("optimizer.lr=0.1", "batches.max_tokens=99", "data.train_pairs=299", "s
 )
 def test_stopped_run_equals_the_uninterrupted_one(run: Path, words: list[str], stops: list[int]) -> None:
     check_resumed([*TINY, "batches.max_tokens=300", *words], stops)
+
+
+def test_a_run_is_resumed_without_the_files_of_its_text(run: Path) -> None:
+    Path("text").mkdir()
+    files = write_parts(Path("text"), {"train": SENTENCES, "valid": SENTENCES})
+    words = [*MODEL, "data=text", "tokenizer.vocab_size=276", *files]
+    stop_at(1, words)
+    Path("text").rename("moved")
+    train(["name=demo", "resume=true"])
+    assert (run / "summary.json").is_file()
+    refuse([*words, "name=new", "resume=true"], "no such file")
 
 
 def test_damaged_checkpoint_is_replaced_by_an_earlier_one(stopped: Path) -> None:
