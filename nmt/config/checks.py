@@ -15,13 +15,12 @@ from nmt.inference.run_files import CONFIG_FILE
 from nmt.inference.scores import EvaluationSettings
 from nmt.inference.sentences import splitter
 from nmt.search.options import ALIGNING, SearchOptions
-from nmt.settings.build import build
+from nmt.settings.build import MODEL_GROUPS, build
 from nmt.text.glossary import read_glossary
 from nmt.training.settings import Train
 
 GOLD_LINKS = "nmt.training.gold_links.GoldLinks"
 CONTEXTS = "nmt.training.teacher.Contexts"
-MODEL_BLOCKS = ("embeddings", "encoder", "attention", "decoder")
 
 
 def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
@@ -130,7 +129,7 @@ def _adapt_conflicts(settings: Train, config: Mapping[str, Any]) -> Iterator[str
         yield problem
 
 
-def _differences(config: Any, start: Any, keys: Sequence[str] = (*MODEL_BLOCKS, "data.lowercase")) -> Iterator[str]:
+def _differences(config: Any, start: Any, keys: Sequence[str] = (*MODEL_GROUPS, "data.lowercase")) -> Iterator[str]:
     """Yield each of the dotted ``keys``, or of the keys below them, that has another value in ``start``.
 
     Dropout may differ, because it is only used in training.

@@ -15,13 +15,13 @@ from nmt.data.sources import is_prepared
 from nmt.errors import UserError
 from nmt.files.reading import MAX_DEPTH, read_text, require_plain
 from nmt.inference.run_files import CONFIG_FILE
-from nmt.settings.build import plain
+from nmt.settings.build import MODEL_GROUPS, plain
 from nmt.training.settings import Train
 
 # Changes of the text, which a prepared folder has made already.
 TEXT_CHANGES = ("data.lowercase", "data.remove_invisible")
 # Settings of the model, of its vocabulary and of its scores.
-INHERITED = ("embeddings", "encoder", "attention", "decoder", "tokenizer", *TEXT_CHANGES, "evaluation")
+INHERITED = (*MODEL_GROUPS, "tokenizer", *TEXT_CHANGES, "evaluation")
 # Settings that do not change the model, except by rounding.
 UNRELATED = ("name", "runs", "resume", "trust", "export", "logger", "threads", "device")
 MISSING = object()

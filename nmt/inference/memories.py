@@ -38,7 +38,7 @@ from nmt.inference.bulk import (
     run_in_halves,
 )
 from nmt.inference.forced_decoding import read_targets
-from nmt.inference.model_folder import PARTS, TrainedModel, class_path
+from nmt.inference.model_folder import TrainedModel, class_path
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import NO_TRANSLATION, Translation
 from nmt.inference.translator import Translator, blank_rows, with_source_words
@@ -51,6 +51,7 @@ from nmt.search.options import REWRITES, SearchOptions
 from nmt.search.sampling import sentence_seed
 from nmt.search.search import max_rows, search_encoded
 from nmt.settings.arguments import brief, iterable, text
+from nmt.settings.build import MODEL_GROUPS
 from nmt.system.machine import is_out_of_memory
 from nmt.text.specials import EOS
 
@@ -276,7 +277,7 @@ Shapes = list[tuple[torch.dtype, tuple[int, ...]] | None]
 
 def weights_fingerprint(trained: TrainedModel) -> str:
     """Return the fingerprint of the model's weights, settings and tokenizers."""
-    blocks = {name: trained.config[name] for name in PARTS}
+    blocks = {name: trained.config[name] for name in MODEL_GROUPS}
     invisible = trained.properties.remove_invisible
     removed = [] if invisible is None else [invisible]  # none in earlier versions
     settings = json.dumps([blocks, trained.config["data"]["lowercase"], trained.longest_source, *removed]).encode()

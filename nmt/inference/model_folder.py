@@ -37,11 +37,10 @@ from nmt.model.adapter import add_updates, matrices, updates
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
 from nmt.model.seq2seq import Seq2Seq
 from nmt.settings.bounds import Count, Positive
-from nmt.settings.build import ModelSettings, build, plain, problems
+from nmt.settings.build import MODEL_GROUPS, ModelSettings, build, plain, problems
 from nmt.text.tokenizer import Tokenizer
 
 FORMAT = 1
-PARTS = ("embeddings", "encoder", "attention", "decoder")  # groups of the configuration that a model consists of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +163,7 @@ def _check_types(stored: Mapping[str, Any]) -> None:
     longest = stored["longest_source"]
     if type(longest) is not int or not 1 <= longest < 2**31:
         raise ValueError(f"longest_source={longest!r:.40}: must be a positive number")
-    for name in ("data", *PARTS, "tokenizer"):
+    for name in ("data", *MODEL_GROUPS, "tokenizer"):
         if not isinstance(config.get(name, {}), dict):
             raise TypeError(f"{name}: not a group of settings")
     if "lowercase" not in config["data"]:  # it and the next one are the only other settings that translation reads
@@ -244,7 +243,7 @@ def _warn_of_changed_code(folder: Path) -> None:
         stored = read_json(folder / CODE_FILE)
     except (OSError, ValueError):  # also of an earlier version
         return
-    changed = changed_modules(stored, groups=PARTS)
+    changed = changed_modules(stored, groups=MODEL_GROUPS)
     if changed and multiprocessing.parent_process() is None:  # the parent of workers warns for them
         _warn_once(f"{folder}: code of {' and '.join(changed)} has changed since this model was trained")
 

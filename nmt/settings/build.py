@@ -38,7 +38,10 @@ class ModelSettings:
     @staticmethod
     def of(config: Mapping[str, Any]) -> ModelSettings:
         """Return the groups of the model from a stored configuration, which has other groups too."""
-        return build(ModelSettings, {item.name: config[item.name] for item in fields(ModelSettings)})
+        return build(ModelSettings, {name: config[name] for name in MODEL_GROUPS})
+
+
+MODEL_GROUPS = tuple(item.name for item in fields(ModelSettings))
 
 
 def problems(value: Any, schema: Any, key: str, trust: Sequence[str] = ()) -> Iterator[str]:
