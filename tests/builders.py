@@ -99,11 +99,18 @@ def random_model(
     return model.eval()
 
 
-def trained_model(
-    config: dict[str, Any], tokenizer: Tokenizer, model: Seq2Seq, *, longest_source: int = 40
+def random_trained(
+    config: dict[str, Any],
+    source: Tokenizer,
+    target: Tokenizer | None = None,
+    *,
+    longest_source: int = 40,
+    **options: Any,
 ) -> TrainedModel:
-    """Return the model with this tokenizer on both sides."""
-    return TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=longest_source)
+    """Return ``random_model`` with these tokenizers; without ``target``, both sides have the same."""
+    target = target or source
+    model = random_model(config, vocabulary=(len(source), len(target)), longest_source=longest_source, **options)
+    return TrainedModel(model=model, source=source, target=target, config=config, longest_source=longest_source)
 
 
 def save_random(
@@ -112,14 +119,12 @@ def save_random(
     tokenizer: Tokenizer,
     *,
     engines: Collection[OnnxEngineName] = (),
-    longest_source: int = 40,
     **options: Any,
 ) -> TrainedModel:
-    """Save an untrained model with this tokenizer on both sides in ``folder``, and export it for ``engines``."""
+    """Save ``random_trained`` in ``folder``, and export it for ``engines``."""
     from nmt.inference.onnx.export import export
 
-    model = random_model(config, vocabulary=len(tokenizer), longest_source=longest_source, **options)
-    trained = trained_model(config, tokenizer, model, longest_source=longest_source)
+    trained = random_trained(config, tokenizer, **options)
     folder.mkdir(parents=True, exist_ok=True)
     save_folder(folder, trained)
     if engines:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import BAHDANAU, random_model, tiny_config, trained_model
+from builders import BAHDANAU, save_random, tiny_config
 
 import nmt
 from nmt.alignment.aer import alignment_error_rate
 from nmt.data.links import Links
 from nmt.errors import UserError
 from nmt.inference.forced_decoding import force_decode, forced_links
-from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
+from nmt.inference.model_folder import TrainedModel, load_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.scores import corpus_scores
 from nmt.text.tokenizer import Tokenizer
@@ -29,11 +29,7 @@ def save_model(folder: Path, attention: dict[str, object], *, lowercase: bool = 
     tokenizer = Tokenizer.train(SENTENCES, vocab_size=290)
     config = tiny_config(attention)
     config["data"]["lowercase"] = lowercase
-    model = random_model(config, vocabulary=290, longest_source=20, seed=1, scale=3.0, eos_bias=-1.0)
-    trained = trained_model(config, tokenizer, model, longest_source=20)
-    folder.mkdir()
-    save_folder(folder, trained)
-    return trained
+    return save_random(folder, config, tokenizer, longest_source=20, seed=1, scale=3.0, eos_bias=-1.0)
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +105,7 @@ def test_tokenizer_of_scores_is_given_or_that_of_the_script(folder: Path, capsys
         translator.evaluate(["a cat"], wrong)
 
 
+@pytest.mark.filterwarnings("ignore:target text")  # random pieces spell invalid characters
 def test_heatmap_has_a_row_per_target_word_and_shows_itself(folder: Path, tmp_path: Path) -> None:
     translator = nmt.Translator.load(folder, engine="torch")
     heatmap = translator.heatmap(*PAIRS[0])

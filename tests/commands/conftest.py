@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import random_model, tiny_config, trained_model, write_lines
+from builders import random_trained, tiny_config, write_lines
 from commands.texts import SOURCE, TARGET, Call, Printed
 
 from nmt.commands.export import export
@@ -37,10 +37,10 @@ def save_model(
     config = tiny_config(block, size=16, encoder={"bidirectional": bidirectional})
     config["data"]["lowercase"] = lowercase
     # The scale makes hypotheses and lines differ. The bias keeps translations from being empty.
-    model = random_model(config, vocabulary=300, longest_source=20, seed=1, scale=3.0, eos_bias=-1.5)
+    trained = random_trained(config, tokenizer, longest_source=20, seed=1, scale=3.0, eos_bias=-1.5)
     with torch.no_grad():
-        model.decoder.output.bias[4:260] -= 20  # no byte pieces: random ones rarely form a valid character
-    save_folder(folder, trained_model(config, tokenizer, model, longest_source=20))
+        trained.model.decoder.output.bias[4:260] -= 20  # no byte pieces: random ones rarely form a valid character
+    save_folder(folder, trained)
     return folder
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from builders import BAHDANAU, random_model, tiny_config, trained_model, write_lines
+from builders import BAHDANAU, save_random, tiny_config, write_lines
 from commands.texts import Call
 from tokenizer_kinds import tokenizer_of
 
@@ -23,7 +23,6 @@ from nmt.commands.heatmap import heatmap
 from nmt.commands.translate import translate
 from nmt.data.pair import Pair
 from nmt.errors import UserError
-from nmt.inference.model_folder import save_folder
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.training.gold_links import GoldLinks
 
@@ -57,10 +56,9 @@ def read_links(lines: list[str]) -> list[set[tuple[int, int]]]:
 @pytest.fixture(scope="module", params=KINDS)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = tokenizer_of(request.param)
-    config = tiny_config(BAHDANAU, size=16)
-    network = random_model(config, vocabulary=len(tokenizer), longest_source=80, seed=1, scale=3.0, eos_bias=-1.5)
     folder = tmp_path_factory.mktemp("model")
-    save_folder(folder, trained_model(config, tokenizer, network, longest_source=80))
+    config = tiny_config(BAHDANAU, size=16)
+    save_random(folder, config, tokenizer, longest_source=80, seed=1, scale=3.0, eos_bias=-1.5)
     return folder
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from builders import random_model, tiny_config, trained_model
+from builders import random_trained, tiny_config
 from tokenizer_kinds import tokenizer_of
 
 from nmt.config.compose import train_config
@@ -20,9 +20,9 @@ def random_translator(attention: str = "luong", *, kind: str = "ours", unknown_b
     """Return a translator with a tokenizer of this kind. With ``unknown_bias``, it often writes ``<unk>``."""
     tokenizer = tokenizer_of(kind)
     config = tiny_config(train_config([f"attention={attention}"]).attention)
-    model = random_model(config, vocabulary=len(tokenizer), longest_source=90, scale=2, eos_bias=1)
-    model.decoder.output.bias.data[UNK] += unknown_bias
-    return Translator(trained_model(config, tokenizer, model, longest_source=90), check_text=False)
+    trained = random_trained(config, tokenizer, longest_source=90, scale=2, eos_bias=1)
+    trained.model.decoder.output.bias.data[UNK] += unknown_bias
+    return Translator(trained, check_text=False)
 
 
 def searches(beam: SearchOptions) -> dict[str, SearchOptions]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import random_model, trained_model
+from builders import random_trained
 from safetensors.torch import load_file, save_file
 from tokenizer_kinds import train_sentencepiece
 from torch import Tensor
@@ -55,9 +55,10 @@ OPTIONS = {
 def make_translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Translator:
     sizes = ["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"]
     config = compose_train([f"encoder={encoder}", *sizes, *words])
-    model = random_model(config, longest_source=300, seed=seed, scale=2)
     config["data"]["lowercase"] = False
-    return Translator(trained_model(config, TOKENIZER, model.double(), longest_source=300))
+    trained = random_trained(config, TOKENIZER, longest_source=300, seed=seed, scale=2)
+    trained.model.double()
+    return Translator(trained)
 
 
 def store(path: Path, translator: Translator, line: str, **options: Any) -> EncodedLine:

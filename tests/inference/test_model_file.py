@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import LUONG, random_model, refusal, save_random, tiny_config, trained_model
+from builders import LUONG, random_trained, refusal, save_random, tiny_config
 
 from nmt.attention.multi_head import MultiHeadAttention
 from nmt.errors import UserError
@@ -42,8 +42,7 @@ def stored(tokenizer: Tokenizer) -> dict[str, Any]:
 def contents(attention: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     config = deepcopy(tiny_config(attention))
     config["tokenizer"] = {"kind": "bpe"}
-    model = random_model(config, vocabulary=len(tokenizer), longest_source=12)
-    return pack(trained_model(config, tokenizer, model, longest_source=12))
+    return pack(random_trained(config, tokenizer, longest_source=12))
 
 
 def problem(folder: Path, stored: dict[str, Any]) -> str:

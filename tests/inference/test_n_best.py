@@ -7,7 +7,7 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from builders import LUONG, random_model, tiny_config, trained_model
+from builders import LUONG, random_trained, tiny_config
 from sacrebleu import sentence_chrf
 
 from nmt.inference.translation import Translation, output_lines
@@ -23,11 +23,10 @@ LINES = ["a b", "b a a", "a", "b b b a", "a a a a a"]
 def translator() -> Translator:
     """A model whose few pieces spell equal texts in many ways: a, b, ab, ▁, ▁a, …"""
     tokenizer = Tokenizer.train(["a b ab aab abb bab ba bb aa"], vocab_size=268)
-    config = tiny_config(LUONG)
-    model = random_model(config, vocabulary=len(tokenizer), scale=3.0, eos_bias=4.0)
-    with_few_pieces = model.decoder.output.bias.data
+    trained = random_trained(tiny_config(LUONG), tokenizer, scale=3.0, eos_bias=4.0)
+    with_few_pieces = trained.model.decoder.output.bias.data
     with_few_pieces[4:260] = -50  # no bytes, which are rarely valid text
-    return Translator(trained_model(config, tokenizer, model))
+    return Translator(trained)
 
 
 def naive_texts(translator: Translator, line: str, options: SearchOptions) -> list[str]:

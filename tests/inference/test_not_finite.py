@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import BAHDANAU, random_model, tiny_config, trained_model
+from builders import BAHDANAU, random_trained, tiny_config
 
 from nmt.commands.evaluate import evaluate
 from nmt.commands.heatmap import heatmap
@@ -33,8 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of an exported model whose weights are finite, but whose scores are not."""
     folder = tmp_path_factory.mktemp("overflow")
     tokenizer = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
-    config = tiny_config(BAHDANAU)
-    trained = trained_model(config, tokenizer, random_model(config, scale=20))
+    trained = random_trained(tiny_config(BAHDANAU), tokenizer, scale=20)
     with torch.no_grad():  # features of 1, so that their sum overflows in any order
         trained.model.decoder.combine.weight.zero_()
         trained.model.decoder.combine.bias.fill_(20)

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from builders import random_model, trained_model
+from builders import random_trained
 from torch import Tensor
 
 from nmt.attention.base import Memory
@@ -61,8 +61,7 @@ def exported(
     sizes = ["encoder.hidden_size=16", "decoder.hidden_size=16", "embeddings.size=8"]
     config = compose_train([*sizes, *words])
     config["data"]["lowercase"] = False
-    model = random_model(config, longest_source=longest_source, scale=2, eos_bias=3)
-    trained = trained_model(config, TOKENIZER, model, longest_source=longest_source)
+    trained = random_trained(config, TOKENIZER, longest_source=longest_source, scale=2, eos_bias=3)
     save_folder(folder, trained)
     export(trained, folder, likely, engines=engines)
     return Translator(trained), by_onnx(folder)
@@ -186,7 +185,8 @@ def test_a_model_trained_on_short_sources_is_exported(tmp_path: Path) -> None:
 
 def test_export_changes_neither_the_model_nor_the_logging_of_its_caller(tmp_path: Path) -> None:
     config = compose_train(["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"])
-    trained = trained_model(config, TOKENIZER, random_model(config).double().train())
+    trained = random_trained(config, TOKENIZER)
+    trained.model.double().train()
     save_folder(tmp_path, trained)
     logging.disable(logging.INFO)
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import random_model, trained_model
+from builders import random_trained
 
 from nmt.config.compose import compose_train
 from nmt.inference import forced_decoding, translator
@@ -42,7 +42,7 @@ def make_translator(attention: str) -> Translator:
     sizes = ["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"]
     config = compose_train([f"attention={attention}", *sizes])
     config["data"]["lowercase"] = False
-    return Translator(trained_model(config, TOKENIZER, random_model(config)))
+    return Translator(random_trained(config, TOKENIZER))
 
 
 @pytest.fixture(params=["not enough memory", "can't allocate memory"])  # torch on Windows, and on Linux

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from builders import random_model, tiny_config
+from builders import BAHDANAU, random_trained, tiny_config
 
 from nmt.commands.streams import full_groups
 from nmt.commands.translate import translate as translate_command
 from nmt.inference import Translate, reader, shards
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line
-from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
+from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
@@ -38,18 +38,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a model from English into French."""
     folder = tmp_path_factory.mktemp("models") / "run"
     source, target = (Tokenizer.train(lines * 5, vocab_size=370) for lines in (ENGLISH, FRENCH))
-    config = tiny_config({"_target_": "nmt.attention.BahdanauAttention"}, shared=False)
     folder.mkdir()
-    save_folder(
-        folder,
-        TrainedModel(
-            model=random_model(config, vocabulary=(370, 370)),
-            source=source,
-            target=target,
-            config=config,
-            longest_source=40,
-        ),
-    )
+    save_folder(folder, random_trained(tiny_config(BAHDANAU, shared=False), source, target))
     return folder
 
 

@@ -6,13 +6,14 @@ import os
 import weakref
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from builders import random_model, self_attention, tiny_config, trained_model
+from builders import random_trained, self_attention, tiny_config
 
 from nmt.config.compose import train_config
 from nmt.config.overrides import config_dir
@@ -43,8 +44,9 @@ def trained(name: str, *, feeding: bool = False, layers: int = 1) -> TrainedMode
         settings = [{"_target_": f"nmt.model.Transformer{part}", **sizes} for part in ("Encoder", "Decoder")]
     config = tiny_config(attention, encoder=settings[0], decoder=settings[1])
     longest = 40 if "LowRank" in attention["_target_"] else 12  # the others get longer sources than in training
-    model = random_model(config, longest_source=longest, scale=2, eos_bias=3)
-    return trained_model(config, tokenizer, model.double(), longest_source=12)
+    trained = random_trained(config, tokenizer, longest_source=longest, scale=2, eos_bias=3)
+    trained.model.double()
+    return replace(trained, longest_source=12)
 
 
 @pytest.mark.parametrize(

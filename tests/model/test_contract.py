@@ -10,11 +10,12 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from builders import LUONG, refusal, tiny_config, trained_model
+from builders import LUONG, refusal, tiny_config
 from torch import nn
 
 from nmt.attention import LuongAttention, NoAttention
 from nmt.config.compose import train_config
+from nmt.inference.model_folder import TrainedModel
 from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.model.build import build_model
 from nmt.settings.build import ModelSettings
@@ -92,5 +93,6 @@ def test_attention_itself_says_whether_it_reads_the_source() -> None:
 
     model: Any = SimpleNamespace(attention=Constant(), max_source_length=None)
     config = {"data": {"lowercase": False}}
-    trained = trained_model(config, None, model, longest_source=9)  # type: ignore[arg-type]
+    nothing: Any = None
+    trained = TrainedModel(model=model, source=nothing, target=nothing, config=config, longest_source=9)
     assert not trained.properties.attention.reads_source

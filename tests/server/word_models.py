@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from builders import random_model, tiny_config, trained_model
+from builders import random_trained, tiny_config
 
 from nmt.inference.translator import Translator
 from nmt.text.tokenizer import Tokenizer
@@ -17,8 +17,8 @@ def tiny_translator(attention: str, *, seed: int = 11) -> Translator:
     settings = {"slots": 4} if attention == "MemoryAttention" else {}
     config = tiny_config({"_target_": f"nmt.attention.{attention}", **settings}, size=16)
     config["data"]["lowercase"] = False
-    model = random_model(config, vocabulary=len(TOKENIZER), longest_source=300, seed=seed, scale=3.0, eos_bias=-1.0)
+    trained = random_trained(config, TOKENIZER, longest_source=300, seed=seed, scale=3.0, eos_bias=-1.0)
     with torch.no_grad():  # translate into words, not letters
         inner = [number for number, piece in enumerate(TOKENIZER.all_pieces) if number > 3 and piece[0] != "▁"]
-        model.decoder.output.bias[inner] -= 20
-    return Translator(trained_model(config, TOKENIZER, model, longest_source=300), check_text=False)
+        trained.model.decoder.output.bias[inner] -= 20
+    return Translator(trained, check_text=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import LUONG, random_model, tiny_config, trained_model
+from builders import LUONG, save_random, tiny_config
 
 import nmt
 from nmt.api import SEVERAL
@@ -21,7 +21,6 @@ from nmt.errors import UserError
 from nmt.inference import Translate
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line, translate_encoded
-from nmt.inference.model_folder import save_folder
 from nmt.model.build import ATTENTION
 from nmt.search.options import SearchOptions
 from nmt.settings.plugins import construct
@@ -42,8 +41,7 @@ class Model:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     folder = tmp_path_factory.mktemp("model")
     tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
-    config = tiny_config(LUONG)
-    save_folder(folder, trained_model(config, tokenizer, random_model(config, scale=2.0)))
+    save_random(folder, tiny_config(LUONG), tokenizer, scale=2.0)
     return Model(nmt.Translator.load(folder, threads=1), Translate(model=folder, threads=1, search=SHORT), folder)
 
 

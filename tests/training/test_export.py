@@ -10,13 +10,13 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from builders import LUONG, random_model, tiny_config, trained_model
+from builders import LUONG, save_random, tiny_config
 from tiny import ONE_EPOCH
 
 import nmt
 from nmt.commands.train import train
 from nmt.errors import Interrupted
-from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.model_folder import TrainedModel
 from nmt.inference.onnx import export as exporter
 from nmt.inference.onnx.model import OnnxModel, exported_engines
 from nmt.model.decoder import LSTMDecoder
@@ -61,9 +61,7 @@ class OtherDecoder(LSTMDecoder):
 def save_run(folder: Path, target: str) -> TrainedModel:
     decoder = {"_target_": target}
     config = tiny_config(LUONG, decoder=decoder) | {"trust": [__name__]}
-    trained = trained_model(config, TOKENIZER, random_model(config, vocabulary=280))
-    save_folder(folder, trained)
-    return trained
+    return save_random(folder, config, TOKENIZER)
 
 
 def test_a_decoder_without_graphs_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

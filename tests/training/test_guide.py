@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from builders import BAHDANAU, LUONG, MEMORY, random_model, tiny_config, trained_model, write_parts
+from builders import BAHDANAU, LUONG, MEMORY, random_model, random_trained, tiny_config, write_parts
 from sharded import SETTINGS
 from tiny import MODEL, TINY, refuse, same_model, same_weights, stop_at, stored_weights
 
@@ -127,9 +127,8 @@ def test_targets_of_a_teacher_are_the_alignment_that_it_used(prepared: Prepared,
 
 def save_teacher(prepared: Prepared, folder: Path, attention: dict[str, Any], **settings: Any) -> Path:
     config = tiny_config(attention, shared=False, **settings)
-    model = random_model(config, vocabulary=(len(prepared.source), len(prepared.target)))
     folder.mkdir()
-    save_folder(folder, replace(trained_model(config, prepared.source, model), target=prepared.target))
+    save_folder(folder, random_trained(config, prepared.source, prepared.target))
     return folder
 
 

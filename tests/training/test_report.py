@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders import BAHDANAU, random_model, tiny_config, trained_model
+from builders import BAHDANAU, random_trained, tiny_config
 from tokenizer_kinds import train_sentencepiece
 
 from nmt.data.links import parse_links
@@ -27,9 +27,7 @@ def normalising_tokenizer() -> Tokenizer:
 def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path, attention: dict[str, object] = BAHDANAU) -> None:
     """Write the report of an untrained model on ``pairs`` into ``folder``."""
     write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer)
-    config = tiny_config(attention)
-    network = random_model(config, vocabulary=len(tokenizer), longest_source=20, seed=1)
-    translator = Translator(trained_model(config, tokenizer, network, longest_source=20))
+    translator = Translator(random_trained(tiny_config(attention), tokenizer, longest_source=20, seed=1))
     search = SearchOptions(beam_size=1, max_length=4)
     report_of_test_set(translator, Corpus.open(folder / "test.arrow"), folder, search, EvaluationSettings())
 
