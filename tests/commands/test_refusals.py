@@ -154,7 +154,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("output=mine", "data.train.src=null: must be given"),
         (f"{TRAIN} output=-", NO_STDOUT),
         ("output=mine data.train.src=src data.train.tgt=one", "src has 4 lines, one has 1 line"),
-        ("output=mine data.train.src=src data.train.tgt=no", "data.train.tgt=no: no such file (conf/data/text.yaml)"),
+        ("output=mine data.train.src=src data.train.tgt=no", "data.train.tgt=no: no such file in "),
         (f"{TRAIN} data.valid.tgt=tgt", "data.valid.src=null: must be given"),
         (f"{TRAIN} tokenizer.vocab_size=100000", "tokenizer.vocab_size=100000: this text yields at most"),
         ("output=mine tokenizer=[]", "tokenizer: missing"),
