@@ -137,10 +137,10 @@ def _checked(pairs: Iterable[Any], part: str, data: Filters) -> Iterator[Pair]:
             if fits and all(isinstance(side, str) or is_missing(side) for side in item[:2]):
                 yield MissingPair("", "")
                 continue
-            raise UserError(f"{_place(number, part, item)}; must be (source, target), both text")
+            raise UserError(f"{_described(number, part, item)}; must be (source, target), both text")
         if len(item) > 2 and not _has_valid_links(*item):
             raise UserError(
-                f"{_place(number, part, item)}; its links must be (source word, target word), numbers from 0 inside"
+                f"{_described(number, part, item)}; its links must be (source word, target word), numbers from 0 inside"
                 " the sentences"
             )
         pair = Pair(*item)
@@ -150,7 +150,7 @@ def _checked(pairs: Iterable[Any], part: str, data: Filters) -> Iterator[Pair]:
         yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if data.lowercase else pair
 
 
-def _place(number: int, part: str, item: object) -> str:
+def _described(number: int, part: str, item: object) -> str:
     return f"data: pair {number} of part {part} is {brief(item)}"
 
 

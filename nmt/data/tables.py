@@ -98,7 +98,7 @@ class TableFile:
     def _separated(self, rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[str, str]]:
         """Yield the pairs of rows that come with the number of their line. All have as many cells as the first."""
         number, first = next(rows)
-        source, target = self._places(first)
+        source, target = self._column_indices(first)
         if self.columns is None:
             yield first[source], first[target]
         for number, cells in rows:
@@ -119,7 +119,7 @@ class TableFile:
         fix = "remove the tab inside a text" if len(cells) > expected else "add the missing text and its tab"
         return f"{problem}; {fix}, or remove the row"
 
-    def _places(self, first: list[str]) -> tuple[int, int]:
+    def _column_indices(self, first: list[str]) -> tuple[int, int]:
         """Return the indices of the source and the target column."""
         if self.columns is None:
             if len(first) < 2:

@@ -27,11 +27,6 @@ class Endings(NamedTuple):
     finished: Booleans
     """True where step ``length`` chose ``</s>``; False where the hypothesis was cut."""
 
-    @staticmethod
-    def concatenate(parts: list[Endings]) -> Endings:
-        """Return the endings of all parts, in order. There must be at least one part."""
-        return Endings(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
 
 class Traced(NamedTuple):
     """The steps of one hypothesis: T tokens, and T + finished log-probabilities and read weights (·, R)."""
@@ -112,11 +107,11 @@ class History:
         log_probs = np.diff(totals)
         return [
             Traced(
-                tokens=tokens[at, : length[at]].tolist(),
-                log_probs=log_probs[at, :count].tolist(),
-                weights=None if reads is None else reads[at, :count].copy(),
+                tokens=tokens[index, : length[index]].tolist(),
+                log_probs=log_probs[index, :count].tolist(),
+                weights=None if reads is None else reads[index, :count].copy(),
             )
-            for at, count in enumerate(length + finished)
+            for index, count in enumerate(length + finished)
         ]
 
     def _empty_reads(self, hypotheses: int, times: int) -> Floats | None:

@@ -76,7 +76,7 @@ def sampling_search(
             state = engine.drop(state, keep)
             rows, tokens, parents = rows[keep], tokens[keep], parents[keep]
             total, running = total[keep], running[keep]
-    return Endings.concatenate(endings)
+    return Endings(*(np.concatenate(column) for column in zip(*endings, strict=True)))
 
 
 def sentence_seed(ids: Sequence[int], previous: int = 0) -> int:

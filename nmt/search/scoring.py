@@ -40,9 +40,9 @@ class Scorer:
         if not strength or not len(scores):
             return scores
         weights = [traced.weights for traced in self._history.trace(endings)]
-        for at, (row, reads) in enumerate(zip(endings.sentence, weights, strict=True)):
+        for index, (row, reads) in enumerate(zip(endings.sentence, weights, strict=True)):
             assert reads is not None, "the coverage penalty needs a history with keep_weights=True"
-            scores[at] += coverage_penalty(self._align(int(row), reads), strength)
+            scores[index] += coverage_penalty(self._align(int(row), reads), strength)
         return scores
 
     def score_candidates(

@@ -121,17 +121,17 @@ def _collect_hypotheses(
     scores = scorer.score_endings(endings)
     traced = history.trace(endings)
     results: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-    for at in range(len(scores)) if grouped else np.argsort(-scores, kind="stable"):
-        chosen = results[endings.sentence[at]]
-        tokens, log_probs, weights = traced[at]
+    for index in range(len(scores)) if grouped else np.argsort(-scores, kind="stable"):
+        chosen = results[endings.sentence[index]]
+        tokens, log_probs, weights = traced[index]
         if grouped and (len(chosen) == options.n_best or any(other.tokens == tokens for other in chosen)):
             continue
         chosen.append(
             Hypothesis(
                 tokens=tokens,
-                log_prob=float(endings.log_prob[at]),
-                score=float(scores[at]),
-                finished=bool(endings.finished[at]),
+                log_prob=float(endings.log_prob[index]),
+                score=float(scores[index]),
+                finished=bool(endings.finished[index]),
                 token_log_probs=log_probs,
                 weights=weights,
             )

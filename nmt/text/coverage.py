@@ -23,7 +23,7 @@ EXCHANGED = 0.8  # of the tokens; with the right tokenizers, other languages tak
 EMOJI_VARIANTS = "\ufe0e\ufe0f"  # of emoji; Unicode counts them as marks
 SPLIT_TO_LETTERS = 0.6  # tokens per character; text that a tokenizer was trained for has at most 0.42
 MIN_PIECES = 2000  # a smaller vocabulary may split every text to letters
-UNSPACED = 12  # characters per word: more are a script without spaces, where every character can be a token
+LONGEST_WORDS = 12  # characters per word: more are a script without spaces, where every character can be a token
 
 FORMS: dict[str, Callable[[str], str]] = {
     "its letters are decomposed (NFD): compose them, as with uconv -x any-nfc": partial(unicodedata.normalize, "NFC"),
@@ -200,7 +200,7 @@ def script(tokenizer: Tokenizer, word: str) -> str:
 
 def splits_to_letters(counts: Coverage, tokenizer: Tokenizer) -> bool:
     """Return whether a tokenizer of words splits this text almost to letters, as it does in another language."""
-    spaced = MIN_CHARACTERS <= counts.characters <= UNSPACED * counts.words
+    spaced = MIN_CHARACTERS <= counts.characters <= LONGEST_WORDS * counts.words
     if not spaced or counts.tokens <= SPLIT_TO_LETTERS * counts.characters:
         return False
     ordinary = tokenizer.all_pieces[4:]

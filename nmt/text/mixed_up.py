@@ -11,18 +11,18 @@ from nmt.errors import counted
 from nmt.text.corpus import Corpus
 
 BLOCKS = 10  # parts of a text that are read
-BLOCK = 1000  # neighbouring pairs of each
-LEAST = 100  # pairs of which a correlation says something
-WORDS = 500  # pairs of another part whose words are compared
-CLEAR = 0.3  # by which a correlation or a share of words has to be larger: corpora sorted by length differ by less
-FIT = 0.5  # correlation of the lengths of translations, which is 0.86 to 0.97 in seven corpora
-FEW = 20  # lines of which a share says something
+BLOCK_PAIRS = 1000  # neighbouring pairs of each
+MIN_PAIRS = 100  # pairs of which a correlation says something
+COMPARED_PAIRS = 500  # pairs of another part whose words are compared
+MARGIN = 0.3  # by which a correlation or a share of words has to be larger: corpora sorted by length differ by less
+MIN_CORRELATION = 0.5  # correlation of the lengths of translations, which is 0.86 to 0.97 in seven corpora
+MIN_LINES = 20  # lines of which a share says something
 # The smaller of the shares of words that each side has from the other: at most 0.37 in 18 files of 7 language pairs.
 # The halves of one side share 0.84 to 0.98 if they have 3,000 lines.
-ALIKE = 0.65
-VARIED = 1000  # different words of a side; tasks with symbols, such as copying them, have fewer
-REPEATED = 0.2  # of the first pairs; at most 0.01 in these files
-FIRST = 100_000  # pairs, which take 0.1 s
+MAX_SHARED = 0.65
+MIN_VOCABULARY = 1000  # different words of a side; tasks with symbols, such as copying them, have fewer
+MAX_REPEATED = 0.2  # of the first pairs; at most 0.01 in these files
+FIRST_PAIRS = 100_000  # pairs, which take 0.1 s
 SIDES = ("source", "target")
 STYLES: dict[str, Callable[[str], object]] = {
     "capital letters": lambda line: line != line.lower(),
@@ -37,15 +37,15 @@ def mixed_up(corpora: Mapping[str, Corpus]) -> Iterator[str]:
     known = _vocabularies(train)
     for part in sorted(corpora, key=lambda part: part != "train"):
         corpus = corpora[part].head() if part == "train" else corpora[part]
-        starts = range(0, len(corpus), max(BLOCK, len(corpus) // BLOCKS))
-        blocks = [_texts(corpus, start, BLOCK) for start in starts]
+        starts = range(0, len(corpus), max(BLOCK_PAIRS, len(corpus) // BLOCKS))
+        blocks = [_texts(corpus, start, BLOCK_PAIRS) for start in starts]
         yield from (f"{part}: {problem}" for problem in _unlike_lengths(blocks, starts))
         texts: Texts = ([x for block in blocks for x in block[0]], [y for block in blocks for y in block[1]])
         tabs = sum("\t" in x or "\t" in y for x, y in zip(*texts, strict=True))
         if tabs * 2 > len(texts[0]):
             yield f"{part}: {tabs:,} of {counted(len(texts[0]), 'pair')} have a tab; read columns with data=table"
         lettered = [sum(any(map(str.isalpha, line)) for line in side) * 2 > len(side) for side in texts]
-        if lettered[0] != lettered[1] and len(texts[0]) >= FEW:
+        if lettered[0] != lettered[1] and len(texts[0]) >= MIN_LINES:
             yield f"{part} {SIDES[lettered.index(False)]}: most lines have no letters; choose other files or columns"
         if part == "train":
             train = texts
@@ -55,7 +55,7 @@ def mixed_up(corpora: Mapping[str, Corpus]) -> Iterator[str]:
         empty = sum(not (x.strip() and y.strip()) for x, y in zip(corpus.sources(), corpus.targets(), strict=True))
         if empty:
             yield f"{part}: {empty:,} of {counted(len(corpus), 'pair')} have an empty side; they lower its scores"
-        yield from (f"{part}{problem}" for problem in _other_language(_texts(corpus, 0, WORDS), known))
+        yield from (f"{part}{problem}" for problem in _other_language(_texts(corpus, 0, COMPARED_PAIRS), known))
         yield from (f"{part} {problem}" for problem in _other_style(texts, train))
 
 
@@ -64,7 +64,7 @@ def _other_style(texts: Texts, train: Texts) -> Iterator[str]:
     for side, lines, others in zip(SIDES, texts, train, strict=True):
         for style, sign in STYLES.items():
             share, expected = (100 * sum(map(bool, map(sign, text))) / max(1, len(text)) for text in (lines, others))
-            if len(lines) >= FEW and abs(share - expected) > 50:
+            if len(lines) >= MIN_LINES and abs(share - expected) > 50:
                 counts = f"{share:.0f} % of its lines have {style}, {expected:.0f} % in train"
                 yield f"{side}: {counts}; write both in one way"
 
@@ -75,7 +75,7 @@ def _other_language(texts: Texts, known: Sequence[set[str]]) -> Iterator[str]:
     ``known`` are the words of both sides of train.
     """
     shares = _shares(texts, known)
-    wrong = [shares[0][0] + CLEAR < shares[0][1], shares[1][1] + CLEAR < shares[1][0]]
+    wrong = [shares[0][0] + MARGIN < shares[0][1], shares[1][1] + MARGIN < shares[1][0]]
     if all(wrong):
         yield ": its source and its target seem exchanged, compared with train; exchange them in one of both"
     elif any(wrong):
@@ -92,16 +92,16 @@ def _one_language(train: Texts, known: Sequence[set[str]]) -> Iterator[str]:
     ``known`` are the words of both sides.
     """
     shares = _shares(train, known)
-    if min(map(len, known)) >= VARIED and min(shares[0][1], shares[1][0]) > ALIKE:
+    if min(map(len, known)) >= MIN_VOCABULARY and min(shares[0][1], shares[1][0]) > MAX_SHARED:
         counts = f"{100 * shares[0][1]:.0f} % of the source words are in its targets, and {100 * shares[1][0]:.0f} %"
         yield f"{counts} of the target words in its sources; check that these are two languages"
 
 
 def _repeated(corpus: Corpus) -> Iterator[str]:
     """Yield a warning if many of the first pairs are copies of earlier ones."""
-    sources, targets = _texts(corpus, 0, FIRST)
+    sources, targets = _texts(corpus, 0, FIRST_PAIRS)
     copies = len(sources) - len({*zip(sources, targets, strict=True)})
-    if copies > REPEATED * len(sources) and len(sources) >= BLOCK:  # a smaller text is an example
+    if copies > MAX_REPEATED * len(sources) and len(sources) >= BLOCK_PAIRS:  # a smaller text is an example
         fix = "data.duplicates=exact drops them, unless you repeat them on purpose"
         yield f"{copies:,} of the first {counted(len(sources), 'pair')} are copies of others; {fix}"
 
@@ -131,7 +131,7 @@ def _unlike_lengths(blocks: Sequence[Texts], starts: Sequence[int]) -> Iterator[
         own = _correlation(x, y)
         for shift in (1, -1, 2, -2, 3, -3):
             moved = _correlation(x[: len(x) - shift], y[shift:]) if shift > 0 else _correlation(x[-shift:], y[:shift])
-            if moved > max(FIT, own + CLEAR):
+            if moved > max(MIN_CORRELATION, own + MARGIN):
                 where = f"{counted(abs(shift), 'line')} {'below' if shift > 0 else 'above'}"
                 lengths_say = f"correlation of their lengths {moved:.2f}, {own:.2f}"
                 fit = f"sources fit the targets {where} better than their own ({lengths_say})"
@@ -139,13 +139,13 @@ def _unlike_lengths(blocks: Sequence[Texts], starts: Sequence[int]) -> Iterator[
                 return
     x, y = (np.concatenate(side) for side in zip(*lengths, strict=True))
     words = [np.mean([len(line.split()) for block in blocks for line in block[side]]) for side in range(2)]
-    if len(x) >= 5 * LEAST and min(words) > 5 and min(x.std(), y.std()) > 0.2 and _correlation(x, y) < 0.1:
+    if len(x) >= 5 * MIN_PAIRS and min(words) > 5 and min(x.std(), y.std()) > 0.2 and _correlation(x, y) < 0.1:
         sign = f"the lengths of its sources and targets are unrelated (correlation {_correlation(x, y):.2f})"
         yield f"{sign}; check that line n of one side belongs to line n of the other"
 
 
 def _correlation(x: np.ndarray, y: np.ndarray) -> float:
     """Return the correlation of two arrays (N,), or 0 for few or equal numbers."""
-    if len(x) < LEAST or not (x.std() and y.std()):
+    if len(x) < MIN_PAIRS or not (x.std() and y.std()):
         return 0.0
     return float(np.corrcoef(x, y)[0, 1])

@@ -131,20 +131,20 @@ class ShardedCorpus(Corpus):
     def links(self) -> list[Links] | None:
         return [gold for shard in self._open_in_turn() for gold in shard.links() or ()] if self.has_links else None
 
-    def _place(self, row: int) -> tuple[Corpus, int]:
+    def _find(self, row: int) -> tuple[Corpus, int]:
         number = int(np.searchsorted(self.starts, row, side="right")) - 1
         return self.shard(number), row - int(self.starts[number])
 
     def ids(self, row: int) -> tuple[np.ndarray, np.ndarray]:
-        shard, row = self._place(row)
+        shard, row = self._find(row)
         return shard.ids(row)
 
     def texts(self, row: int) -> tuple[str, str]:
-        shard, row = self._place(row)
+        shard, row = self._find(row)
         return shard.texts(row)
 
     def sure_links(self, row: int) -> np.ndarray:
-        shard, row = self._place(row)
+        shard, row = self._find(row)
         return shard.sure_links(row)
 
     def longest_source(self) -> tuple[int, int]:
