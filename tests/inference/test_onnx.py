@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pickle
 import shutil
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -219,6 +221,15 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_threads_are_counted_without_sched_getaffinity(short_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
     assert len(Translator(open_onnx(short_run, LoadSettings(engine="onnx"))).texts(LINES)) == len(LINES)
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_translates_as_the_original(short_run: Path, copied: Callable[[Translator], Translator]) -> None:
+    translator = Translator.load(short_run, engine="onnx-int8", threads=1)
+    expected = translator.texts(LINES)
+    other = copied(translator)
+    assert other.loaded_model.engine_name == "onnx-int8" and other.loaded_model.thread_count == 1
+    assert other.texts(LINES) == expected
 
 
 def test_graphs_and_their_torch_model_use_the_given_threads(short_run: Path) -> None:

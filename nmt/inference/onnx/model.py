@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -82,6 +82,9 @@ class OnnxModel:
     target: Tokenizer
     process: int = field(default_factory=os.getpid, init=False, compare=False)
     """The process that loaded the model."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_onnx, (self.root, replace(self.settings, engine=self.engine_name))  # sessions cannot be pickled
 
     @property
     def torch_encodes(self) -> bool:
