@@ -88,19 +88,41 @@ def build_model(
         nn.init.normal_(embedding.weight, std=0.1)
         with torch.no_grad():
             embedding.weight[PAD] = 0
-    query_size = setting(settings.decoder, "hidden_size", DECODER, trust=trust)
-    new = partial(_construct, settings, trust)
-    try:
-        encoder = new("encoder", embedding_size=size, max_length=longest_source)
-        state_size = encoder.state_size
-        attention = new("attention", state_size=state_size, query_size=query_size, max_length=longest_source)
-        parts = {"embedding": target, "attention": attention}
-        decoder = new("decoder", state_size=state_size, encoder_layers=encoder.final_states, **parts)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    model = Seq2Seq(embedding=source, encoder=encoder, attention=attention, decoder=decoder)
+    parts, problems = _parts(settings, target, longest_source, trust)
+    if problems:
+        raise UserError(problems[0])
+    model = Seq2Seq(embedding=source, **parts)
     use_fast_linear(model)
     return model
+
+
+def _parts(
+    settings: ModelSettings, embedding: nn.Embedding, longest_source: int, trust: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return encoder, attention and decoder with this embedding of the target, and the errors of their constructors.
+
+    If the encoder is refused, the others are built for the encoder size that the settings give.
+    """
+    query_size = setting(settings.decoder, "hidden_size", DECODER, trust=trust)
+    state_size = setting(settings.encoder, "hidden_size", ENCODER, trust=trust)
+    layers = 1
+    parts: dict[str, Any] = {}
+    problems = []
+    new = partial(_construct, settings, trust)
+    try:
+        parts["encoder"] = new("encoder", embedding_size=embedding.embedding_dim, max_length=longest_source)
+        state_size, layers = parts["encoder"].state_size, parts["encoder"].final_states
+    except ValueError as error:
+        problems.append(str(error))
+    if state_size is None:
+        return parts, problems
+    try:
+        attention = new("attention", state_size=state_size, query_size=query_size, max_length=longest_source)
+        decoder = new("decoder", embedding=embedding, attention=attention, state_size=state_size, encoder_layers=layers)
+        parts |= {"attention": attention, "decoder": decoder}
+    except ValueError as error:
+        problems.append(str(error))
+    return parts, problems
 
 
 def _construct(settings: ModelSettings, trust: Sequence[str], group: str, **supplied: Any) -> Any:
@@ -133,8 +155,8 @@ def declared_shapes(settings: ModelSettings, *, limit: int, **sizes: Any) -> dic
     Raises ValueError if the model would have more than ``limit`` modules and parameters: classes of other packages may
     accept ten million layers.
     """
-    with torch.device("meta"), SkipInitialisation(), _limit_size(limit):
-        model = build_model(settings, **sizes)
+    with _limit_size(limit):
+        model = build_on_meta(settings, **sizes)
     return {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
 
 
@@ -188,34 +210,16 @@ def _limit_size(limit: int) -> Iterator[None]:
 def size_problems(settings: ModelSettings, *, vocabulary: int, copies: int, trust: Sequence[str] = ()) -> Iterator[str]:
     """Yield the errors of the constructors of encoder, attention and decoder, and an error if the model is too large.
 
-    They run on the meta device, which allocates nothing. If the encoder is refused, the others are checked with the
-    encoder size that the settings give. ``copies`` is that of ``require_memory``.
+    They run on the meta device, which allocates nothing. ``copies`` is that of ``require_memory``.
     """
-    query_size = setting(settings.decoder, "hidden_size", DECODER, trust=trust)
-    if query_size is None:
+    if setting(settings.decoder, "hidden_size", DECODER, trust=trust) is None:
         yield f"decoder._target_={settings.decoder['_target_']}: must have a hidden_size, which attention is built for"
         return
-    new = partial(_construct, settings, trust)
     with torch.device("meta"), SkipInitialisation():
         embedding = nn.Embedding(vocabulary, settings.embeddings.size)
-        encoder, layers = None, 1
-        try:
-            encoder = new("encoder", embedding_size=embedding.embedding_dim, max_length=8)
-            state_size, layers = encoder.state_size, encoder.final_states
-        except ValueError as error:
-            yield str(error)
-            state_size = setting(settings.encoder, "hidden_size", ENCODER, trust=trust)
-        if state_size is None:
-            return
-        try:
-            attention = new("attention", state_size=state_size, query_size=query_size, max_length=8)
-            parts = {"embedding": embedding, "attention": attention}
-            decoder = new("decoder", state_size=state_size, encoder_layers=layers, **parts)
-        except ValueError as error:
-            yield str(error)
-            return
-    parts = {"embeddings": embedding, "attention": attention, "decoder": decoder}
-    if encoder is not None and (problem := memory_problem({**parts, "encoder": encoder}, settings, copies)):
+        parts, problems = _parts(settings, embedding, 8, trust)
+    yield from problems
+    if not problems and (problem := memory_problem({"embeddings": embedding, **parts}, settings, copies)):
         yield problem
 
 
