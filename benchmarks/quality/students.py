@@ -29,14 +29,16 @@ MIN_CHRF = 20
 CELLS = [f"{attention}-lstm-distilled" for attention in ("bahdanau", "located_memory", "memory")]
 CELLS += ["bahdanau-ssru-distilled", "memory-ssru-distilled", "located_memory-mingru-distilled"]
 CELLS += [f"{cell}-long" for cell in ("bahdanau-lstm-distilled", "located_memory-lstm-distilled")]
-CELLS += ["located_memory-mingru-distilled-long", "bahdanau-lstm-original", "memory-lstm-original"]
-CELLS += ["multi_head-transformer-distilled"]
+CELLS += ["located_memory-mingru-distilled-long"]
+CELLS += [f"located_memory-{decoder}-distilled-wide" for decoder in ("lstm", "mingru")]
+CELLS += ["bahdanau-lstm-original", "memory-lstm-original", "multi_head-transformer-distilled"]
 SIZE = 192
 STUDENT = [
-    *("+experiment=multi30k", f"embeddings.size={SIZE}", "training.decode_sentences=300"),
-    *(f"{part}.{key}" for part in ("encoder", "decoder") for key in (f"hidden_size={SIZE}", "dropout=0.2")),
+    *("+experiment=multi30k", "training.decode_sentences=300"),
+    *(f"{part}.dropout=0.2" for part in ("encoder", "decoder")),
 ]
-LONG_EPOCHS = 20  # of the Transformer, and of students called long
+LONG_EPOCHS = 20  # of the Transformer, and of students called long or wide
+WIDE = 256  # units of students called wide
 TRANSFORMER = [
     *("encoder=transformer", "attention.heads=4", "attention.inner.score=scaled_dot", "attention.separate_values=true"),
     *(f"{part}.feedforward_size=384" for part in ("encoder", "decoder")),
@@ -63,12 +65,14 @@ def main() -> None:
             runs.records["teacher"]["scores"].pop("distilled", None)
         runs.score("teacher", "distilled", partial(distil, data=args.data, output=distilled))
         for cell in args.cells:
-            attention, decoder, text, *is_long = cell.split("-")
+            attention, decoder, text, *more = cell.split("-")
+            size = WIDE if more == ["wide"] else SIZE
+            sizes = [f"{key}={size}" for key in ("embeddings.size", "encoder.hidden_size", "decoder.hidden_size")]
             is_transformer = decoder == "transformer"
             files = [f"data.train.{side}={(distilled / f'train.{side}').resolve()}" for side in ("src", "tgt")]
-            count = LONG_EPOCHS if is_long or is_transformer else args.epochs
+            count = LONG_EPOCHS if more or is_transformer else args.epochs
             epochs = [f"training.{key}={count}" for key in ("max_epochs", "patience")]
-            settings = [*STUDENT, f"attention={attention}", f"decoder={decoder}", *epochs, folder]
+            settings = [*STUDENT, *sizes, f"attention={attention}", f"decoder={decoder}", *epochs, folder]
             settings += TRANSFORMER if is_transformer else []
             runs.train(cell, [*settings, *(files if text == "distilled" else [])])
     write_report(args.output, args.data, runs, args.epochs)
@@ -124,7 +128,7 @@ def write_report(file: Path, data: Path, runs: Runs, epochs: int) -> None:
     facts = [
         f"teacher: Bahdanau attention, 256 units, 12 epochs; students: {SIZE} units, {epochs} epochs",
         f"transformer: four layers in the encoder, two in the decoder, {LONG_EPOCHS} epochs, bf16",
-        f"long: {LONG_EPOCHS} epochs",
+        f"long: {LONG_EPOCHS} epochs; wide: {LONG_EPOCHS} epochs, {WIDE} units",
         "test2016, both sides lower-cased, beam 5, one seed; source words per second of processor time, one thread",
         *(f"distilled text: {line}" for line in teacher["lines"]),
     ]
