@@ -33,10 +33,6 @@ CELLS += ["located_memory-mingru-distilled-long"]
 CELLS += [f"located_memory-{decoder}-distilled-wide" for decoder in ("lstm", "mingru")]
 CELLS += ["bahdanau-lstm-original", "memory-lstm-original", "multi_head-transformer-distilled"]
 SIZE = 192
-STUDENT = [
-    *("+experiment=multi30k", "training.decode_sentences=300"),
-    *(f"{part}.dropout=0.2" for part in ("encoder", "decoder")),
-]
 LONG_EPOCHS = 20  # of the Transformer, and of students called long or wide
 WIDE = 256  # units of students called wide
 TRANSFORMER = [
@@ -66,16 +62,23 @@ def main() -> None:
         runs.score("teacher", "distilled", partial(distil, data=args.data, output=distilled))
         for cell in args.cells:
             attention, decoder, text, *more = cell.split("-")
-            size = WIDE if more == ["wide"] else SIZE
-            sizes = [f"{key}={size}" for key in ("embeddings.size", "encoder.hidden_size", "decoder.hidden_size")]
             is_transformer = decoder == "transformer"
             files = [f"data.train.{side}={(distilled / f'train.{side}').resolve()}" for side in ("src", "tgt")]
             count = LONG_EPOCHS if more or is_transformer else args.epochs
             epochs = [f"training.{key}={count}" for key in ("max_epochs", "patience")]
-            settings = [*STUDENT, *sizes, f"attention={attention}", f"decoder={decoder}", *epochs, folder]
+            settings = student(WIDE if more == ["wide"] else SIZE)
+            settings += [f"attention={attention}", f"decoder={decoder}", *epochs, folder]
             settings += TRANSFORMER if is_transformer else []
             runs.train(cell, [*settings, *(files if text == "distilled" else [])])
     write_report(args.output, args.data, runs, args.epochs)
+
+
+def student(size: int) -> list[str]:
+    """Return the settings that all students of ``size`` units have."""
+    settings = ["+experiment=multi30k", f"embeddings.size={size}", "training.decode_sentences=300"]
+    for part in ("encoder", "decoder"):
+        settings += [f"{part}.hidden_size={size}", f"{part}.dropout=0.2"]
+    return settings
 
 
 def distil(teacher: Path, data: Path, output: Path) -> dict[str, Any]:
