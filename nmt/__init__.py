@@ -21,3 +21,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(import_module("nmt.api"), name)
     raise AttributeError(f"module 'nmt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})  # for completion in notebooks, before the first use of a name

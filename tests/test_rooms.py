@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from commands.processes import run_python
 
+import nmt
+
 ROOT = Path(__file__).resolve().parents[1]
 # In the order of the data flow: a room imports only from itself and from the names before it.
 ORDER = (
@@ -207,3 +209,7 @@ def test_helpers_of_tests_and_benchmarks_have_different_names() -> None:
     files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
     names = [file.name for file in files if not file.name.startswith(("test_", "conftest"))]
     assert sorted(names) == sorted({*names})
+
+
+def test_lazy_names_are_listed() -> None:
+    assert {*nmt.__all__, "errors"} <= {*dir(nmt)}

@@ -225,10 +225,10 @@ def test_threads_are_counted_without_sched_getaffinity(short_run: Path, monkeypa
 
 @pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
 def test_a_copy_translates_as_the_original(short_run: Path, copied: Callable[[Translator], Translator]) -> None:
-    translator = Translator.load(short_run, engine="onnx-int8", threads=1)
+    translator = Translator.load(short_run, engine="onnx", threads=1)
     expected = translator.texts(LINES)
     other = copied(translator)
-    assert other.loaded_model.engine_name == "onnx-int8" and other.loaded_model.thread_count == 1
+    assert other.loaded_model.engine_name == "onnx" and other.loaded_model.thread_count == 1
     assert other.texts(LINES) == expected
 
 
