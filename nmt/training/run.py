@@ -96,8 +96,9 @@ def _train(
     device = choose_device(config.device)
     if config.threads is not None:
         torch.set_num_threads(torch_threads(config.threads))
-    if device.type == "cpu" and rank() == 0:
-        print_message(f"threads: {torch.get_num_threads()}")
+    if rank() == 0:
+        threads = f"threads: {torch.get_num_threads()}"
+        print_message(threads if device.type == "cpu" else f"device: {torch.cuda.get_device_name(device)}")
     if config.precision == "bf16" and device.type == "cpu":
         check_bfloat16(config)
     with first_before_others():
