@@ -42,14 +42,14 @@ def sampling_search(
     endings: list[Endings] = []
     for time in range(int(limits.max()) + 1):
         state, log_probs, ids, weights = engine.step(state, tokens, parents, k, options.banned(time))
-        # All draws start from the single hypothesis of the first step; afterwards each draw extends itself.
-        parents = np.tile(np.arange(draws) % log_probs.shape[1], (len(rows), 1))
-        if uniforms is None:
-            choice = np.zeros_like(parents)
+        if uniforms is None:  # a single draw, whose parent is always hypothesis 0
+            tokens = ids[:, :, 0]
             gain: Floats = log_probs[:, :, 0].astype(np.float64)
         else:
+            # All draws start from the single hypothesis of the first step; afterwards each draw extends itself.
+            parents = np.tile(np.arange(draws) % log_probs.shape[1], (len(rows), 1))
             choice, gain = _sample(log_probs, parents, uniforms[rows, time], options)
-        tokens = ids[np.arange(len(rows))[:, None], parents, choice]
+            tokens = ids[np.arange(len(rows))[:, None], parents, choice]
         possible = np.isfinite(gain)
         finished = running & possible & (tokens == EOS)
         over = running & (finished | ~possible | (limits[rows] == time)[:, None])
