@@ -43,11 +43,17 @@ class ForeignMark(NamedTuple):
     text: str
     piece: str
     fix: str
+    share: float = UNUSUAL
+    """Of the lines; fewer give no warning."""
+    pattern: re.Pattern[str] | None = None
+    """What a line must contain besides ``text``."""
 
 
 # U+FFFD, characters that nobody types, and parts of UTF-8 that was read as Latin-1 or Windows-1252
 WRONG_CHARSET = re.compile("[\x80-\x84\x86-\x9f\ufffdÃÐâ](?:(?<=[^ÃÐâ])|(?<=[ÃÐ])[¡-ª¬-º¼-¿]|(?<=â)€)")
 WRONG_CHARSET_SHARE = 0.001  # of the lines
+MOST = 0.5
+FACTORS = re.compile(r"^(?:[^\s|]+\|[^\s|]\S*(?:\s+|$)){2,}$")  # word|POS word|POS
 MARKS = (
     ForeignMark("@@ ", "@@", "subword-nmt has split the words: join them with sed -E 's/@@( |$)//g'"),
     ForeignMark(SPACE, "", "SentencePiece has split the words: give the text that it was made from"),
@@ -55,6 +61,19 @@ MARKS = (
     ForeignMark("&quot;", "quot", "Moses has escaped characters: undo it with its detokenizer, or with html.unescape"),
     ForeignMark("&amp;", "amp", "characters are written as HTML entities: undo it with html.unescape"),
     ForeignMark("@-@", "@-@", "Moses has split hyphens: undo it with its detokenizer"),
+    ForeignMark("\uffed", "\uffed", "OpenNMT has split the words: undo it with its detokenizer"),
+    ForeignMark("<seg ", "<seg", "the text is marked up as test sets of WMT: give what is between <seg> and </seg>"),
+    ForeignMark(
+        "\t",
+        "",
+        "lines have columns: keep that of the sentences, as with cut -f2, or train with data=table",
+        share=MOST,
+        pattern=re.compile(r"\S\t\S"),
+    ),
+    ForeignMark(
+        " ||| ", "|||", "lines have columns: keep that of the sentences, as with sed 's/ ||| .*//'", share=MOST
+    ),
+    ForeignMark("|", "", "words have factors: remove them with sed -E 's/\\|[^ ]*//g'", share=MOST, pattern=FACTORS),
 )
 
 
@@ -97,7 +116,8 @@ class Coverage:
         joined = " \n".join([*texts, ""])
         for mark in MARKS:
             if mark.text in joined:
-                self.marks[mark.text] += sum(mark.text in f"{text} " for text in texts)
+                found = [text for text in texts if mark.text in f"{text} "]
+                self.marks[mark.text] += sum(mark.pattern is None or bool(mark.pattern.search(text)) for text in found)
         if WRONG_CHARSET.search(joined):
             self.marks["\ufffd"] += sum(WRONG_CHARSET.search(text) is not None for text in texts)
 
@@ -168,11 +188,11 @@ def coverage_problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> li
     fixes = dict[str, str]()
     for mark in MARKS:
         count = counts.marks[mark.text]
-        if count <= UNUSUAL * counts.lines or (count < 3 and count < counts.lines):
+        if count <= mark.share * counts.lines or (count < 3 and count < counts.lines):
             continue
         if not (mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces)):
             lines = f"{count:,} of {counted(counts.lines, 'line')}"
-            fixes.setdefault(mark.fix, f"{lines} contain {mark.text.strip()!r}; {mark.fix}")
+            fixes.setdefault(mark.fix, f"{lines} contain {mark.text.strip() or mark.text!r}; {mark.fix}")
     if (count := counts.marks["\ufffd"]) > WRONG_CHARSET_SHARE * counts.lines:
         reasons.append(
             f"{count:,} of {counted(counts.lines, 'line')} have characters of a wrong charset, such as 'Ã¼' or "

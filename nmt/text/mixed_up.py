@@ -1,4 +1,4 @@
-"""Signs that files were mixed up: exchanged languages, shifted, empty or repeated lines, tables read as text."""
+"""Signs that files were mixed up: exchanged languages, shifted, empty or repeated lines."""
 
 from __future__ import annotations
 
@@ -41,9 +41,6 @@ def mixed_up(corpora: Mapping[str, Corpus]) -> Iterator[str]:
         blocks = [_texts(corpus, start, BLOCK_PAIRS) for start in starts]
         yield from (f"{part}: {problem}" for problem in _unlike_lengths(blocks, starts))
         texts: Texts = ([x for block in blocks for x in block[0]], [y for block in blocks for y in block[1]])
-        tabs = sum("\t" in x or "\t" in y for x, y in zip(*texts, strict=True))
-        if tabs * 2 > len(texts[0]):
-            yield f"{part}: {tabs:,} of {counted(len(texts[0]), 'pair')} have a tab; read columns with data=table"
         lettered = [sum(any(map(str.isalpha, line)) for line in side) * 2 > len(side) for side in texts]
         if lettered[0] != lettered[1] and len(texts[0]) >= MIN_LINES:
             yield f"{part} {SIDES[lettered.index(False)]}: most lines have no letters; choose other files or columns"

@@ -138,6 +138,27 @@ def test_marks_of_other_tools_are_named_unless_the_tokenizer_knows_them(mark: st
 
 
 @pytest.mark.parametrize(
+    ("change", "fix"),
+    [
+        (lambda line: f"S-1\t{line}", "as with cut -f2"),
+        (lambda line: f"{line} ||| {line}", "as with sed"),
+        (lambda line: line.replace(" ", "|a ") + "|.", "words have factors"),
+        (lambda line: line.replace(" a ", " a\uffed "), "OpenNMT has split"),
+        (lambda line: f'<seg id="1">{line}</seg>', "between <seg> and </seg>"),
+    ],
+)
+def test_formats_of_other_tools_are_named(change, fix: str) -> None:  # type: ignore[no-untyped-def]
+    lines = [change(line) for line in ENGLISH]
+    assert [fix in problem for problem in coverage_problems(coverage(tokenizer(), lines), tokenizer(), "no")] == [True]
+
+
+@pytest.mark.parametrize("line", ["\tan indented line", "a man | a dog", "a\t|b| and c", "x || y", "one"])
+def test_tabs_and_bars_within_text_are_not_named(line: str) -> None:
+    lines = [*ENGLISH, *[line] * 18]
+    assert coverage_problems(coverage(tokenizer(), lines), tokenizer(), "no") == []
+
+
+@pytest.mark.parametrize(
     "damage",
     [
         lambda text: text.encode("cp1252").decode("utf-8", "replace"),

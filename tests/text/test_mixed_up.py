@@ -96,7 +96,7 @@ REVERSED = [" ".join(reversed(line.split())) for line in GERMAN]
         (
             (TRAIN[0], [line.replace(" ", "\t", 1) for line in TRAIN[1]]),
             VALID,
-            "train: 2,500 of 2,500 pairs have a tab; ",
+            "train target: 2,500 of 2,500 lines contain '\\t'; lines have columns",
         ),
     ],
 )
