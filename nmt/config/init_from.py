@@ -125,7 +125,7 @@ def read_yaml(file: Path, name: str = "") -> dict[str, Any]:
         _refuse_deep_yaml(text)
         config = require_plain(OmegaConf.to_container(OmegaConf.create(text), resolve=False))
         assert isinstance(config, dict)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         problem = f"has no {file.name}" if file.parent.is_dir() else "no such folder"
         raise UserError(f"{name}: {problem}; name a folder that nmt-train has finished") from None
     except Exception:  # a damaged file raises any exception

@@ -165,6 +165,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
             "encoder=it's/b: no such choice; choose from bigru, bilstm, covariance_gru, gru, lstm, transformer",
         ),
         (["attention=null"], "attention=null: must be the name of a choice"),
+        ([f"init_from={__file__}"], f"init_from={__file__}: no such folder; name a folder that nmt-train has finished"),
         (["init_from=runs/nope"], "init_from=runs/nope: no such folder; name a folder that nmt-train has finished"),
         (["data=text", f"data.train.src={'x' * 2000}"], "x: no such file"),
         (["search.max_length=" + "9" * 400], "9: must be at most 1000 ("),  # no float can hold it
