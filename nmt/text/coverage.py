@@ -54,8 +54,9 @@ WRONG_CHARSET = re.compile("[\x80-\x84\x86-\x9f\ufffdÃÐâ](?:(?<=[^ÃÐâ])|(?
 WRONG_CHARSET_SHARE = 0.001  # of the lines
 MOST = 0.5
 FACTORS = re.compile(r"^(?:[^\s|]+\|[^\s|]\S*(?:\s+|$)){2,}$")  # word|POS word|POS
+SUBWORDS = ForeignMark("@@ ", "@@", "subword-nmt has split the words: join them with sed -E 's/@@( |$)//g'")
 MARKS = (
-    ForeignMark("@@ ", "@@", "subword-nmt has split the words: join them with sed -E 's/@@( |$)//g'"),
+    SUBWORDS,
     ForeignMark(SPACE, "", "SentencePiece has split the words: give the text that it was made from"),
     ForeignMark("&apos;", "apos", "Moses has escaped characters: undo it with its detokenizer, or with html.unescape"),
     ForeignMark("&quot;", "quot", "Moses has escaped characters: undo it with its detokenizer, or with html.unescape"),
@@ -174,8 +175,12 @@ def unknown_letters(tokenizer: Tokenizer, text: str) -> int:
     return sum(unicodedata.category(character)[0] in "LM" for character in unknown if character not in EMOJI_VARIANTS)
 
 
-def coverage_problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> list[str]:
-    """Return the problems of a tokenizer with a text, each with its fix: ``advice`` unless the text shows another."""
+def coverage_problems(counts: Coverage, tokenizer: Tokenizer, advice: str, *, learned_it: bool = False) -> list[str]:
+    """Return the problems of a tokenizer with a text, each with its fix: ``advice`` unless the text shows another.
+
+    Marks of other tools are named unless the tokenizer has pieces with them. If it ``learned_it``, from this text, it
+    has, but words that are split twice make BLEU, which counts their parts, incomparable.
+    """
     reasons = []
     if counts.is_unreadable:
         share = f"{counts.unknown_share:.1%}".replace("%", " %")
@@ -190,7 +195,9 @@ def coverage_problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> li
         count = counts.marks[mark.text]
         if count <= mark.share * counts.lines or (count < 3 and count < counts.lines):
             continue
-        if not (mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces)):
+        if (learned_it and mark is SUBWORDS) or not (
+            mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces)
+        ):
             lines = f"{count:,} of {counted(counts.lines, 'line')}"
             fixes.setdefault(mark.fix, f"{lines} contain {mark.text.strip() or mark.text!r}; {mark.fix}")
     if (count := counts.marks["\ufffd"]) > WRONG_CHARSET_SHARE * counts.lines:

@@ -169,7 +169,7 @@ def reading_problems(prepared: Prepared, *, setting: str | None = None) -> list[
         for side, coverage in (("source", counts.source), ("target", counts.target)):
             advice = exchanged or _advice(prepared.tokenizer, part, side, setting)
             pretrained = setting is not None or prepared.tokenizer.model_of(side)[1] is not None
-            reasons = coverage_problems(coverage, tokenizers[side], advice)
+            reasons = coverage_problems(coverage, tokenizers[side], advice, learned_it=not pretrained)
             if pretrained and not reasons and not exchanged and splits_to_letters(coverage, tokenizers[side]):
                 many = f"{coverage.tokens_per_word:.1f} tokens per word, almost one per letter"
                 reasons = [f"{many}; {advice}, if this is another language than it was made for"]

@@ -134,6 +134,8 @@ def test_marks_of_other_tools_are_named_unless_the_tokenizer_knows_them(mark: st
     assert problem.startswith("20 of 20 lines contain ")
     trained = Tokenizer.train(lines, vocab_size=345)
     assert coverage_problems(coverage(trained, lines), trained, "no") == [] or "▁" in mark
+    own = coverage_problems(coverage(trained, lines), trained, "no", learned_it=True)
+    assert len(own) == any(tool in mark for tool in ("@@", "▁"))
     assert coverage_problems(coverage(tokenizer(), [*ENGLISH * 5, lines[0]]), tokenizer(), "no") == []
 
 
