@@ -138,9 +138,6 @@ class Corpus:
             check_table(table, vocabularies)
         return cls(path, table)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Corpus.open, (self.path,)  # a worker process opens the file itself
-
     def __len__(self) -> int:
         return len(self.table)
 

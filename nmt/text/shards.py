@@ -90,9 +90,6 @@ class ShardedCorpus(Corpus):
         self._open: OrderedDict[int, Corpus] = OrderedDict()
         self.window = max(1, WINDOW_PAIRS * len(paths) // len(self))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ShardedCorpus, (self.paths, self._checksums, self._vocabularies)
-
     def __len__(self) -> int:
         return int(self.starts[-1])
 
