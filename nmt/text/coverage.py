@@ -44,15 +44,15 @@ class ForeignMark(NamedTuple):
     piece: str
     fix: str
     share: float = UNUSUAL
-    """Of the lines; fewer give no warning."""
+    """Share of the lines from which on there is a warning."""
     pattern: re.Pattern[str] | None = None
-    """What a line must contain besides ``text``."""
+    """Pattern that a line must match, too."""
 
 
 # U+FFFD, characters that nobody types, and parts of UTF-8 that was read as Latin-1 or Windows-1252
 WRONG_CHARSET = re.compile("[\x80-\x84\x86-\x9f\ufffdÃÐâ](?:(?<=[^ÃÐâ])|(?<=[ÃÐ])[¡-ª¬-º¼-¿]|(?<=â)€)")
 WRONG_CHARSET_SHARE = 0.001  # of the lines
-MOST = 0.5
+HALF = 0.5
 FACTORS = re.compile(r"^(?:[^\s|]+\|[^\s|]\S*(?:\s+|$)){2,}$")  # word|POS word|POS
 SUBWORDS = ForeignMark("@@ ", "@@", "subword-nmt has split the words: join them with sed -E 's/@@( |$)//g'")
 MARKS = (
@@ -68,13 +68,13 @@ MARKS = (
         "\t",
         "",
         "lines have columns: keep that of the sentences, as with cut -f2, or train with data=table",
-        share=MOST,
+        share=HALF,
         pattern=re.compile(r"\S\t\S"),
     ),
     ForeignMark(
-        " ||| ", "|||", "lines have columns: keep that of the sentences, as with sed 's/ ||| .*//'", share=MOST
+        " ||| ", "|||", "lines have columns: keep that of the sentences, as with sed 's/ ||| .*//'", share=HALF
     ),
-    ForeignMark("|", "", "words have factors: remove them with sed -E 's/\\|[^ ]*//g'", share=MOST, pattern=FACTORS),
+    ForeignMark("|", "", "words have factors: remove them with sed -E 's/\\|[^ ]*//g'", share=HALF, pattern=FACTORS),
 )
 
 
@@ -117,8 +117,8 @@ class Coverage:
         joined = " \n".join([*texts, ""])
         for mark in MARKS:
             if mark.text in joined:
-                found = [text for text in texts if mark.text in f"{text} "]
-                self.marks[mark.text] += sum(mark.pattern is None or bool(mark.pattern.search(text)) for text in found)
+                marked = [text for text in texts if mark.text in f"{text} "]
+                self.marks[mark.text] += sum(mark.pattern is None or bool(mark.pattern.search(text)) for text in marked)
         if WRONG_CHARSET.search(joined):
             self.marks["\ufffd"] += sum(WRONG_CHARSET.search(text) is not None for text in texts)
 
