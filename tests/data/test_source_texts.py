@@ -43,6 +43,8 @@ SURROGATES = ["\ud800", "\udfff", "\ud83d\ude00"]
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
 LINES = st.lists(CHARACTERS | st.sampled_from(HARD), max_size=20).map("".join)  # what a text file can hold
 TEXTS = st.lists(CHARACTERS | st.sampled_from([*HARD, *SURROGATES, "\n"]), max_size=20).map("".join)
+CONTROLS = [chr(code) for code in [*range(32), 127] if not chr(code).isspace()]
+REMOVED = rf"\x1b\[[\d;]*[A-Za-z]|[\ufeff{''.join(CONTROLS)}]"
 WORDS = ("the dog sees a cat", "der Hund sieht eine Katze")
 
 
@@ -73,12 +75,13 @@ def through_a_folder(parts: dict[str, list[Pair]], tokenizer: Tokenizer) -> Prep
 
 
 def replaced(text: str) -> str:
-    """Return the text with U+FFFD for every lone surrogate, and without byte order marks, as documented."""
+    """Return the text with U+FFFD for lone surrogates, without controls and byte order marks, as documented."""
     text = "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
-    if not text.replace("\ufeff", "").strip():
-        return text.replace("\ufeff", "")
-    # A word of nothing but marks stays.
-    return "".join(run.replace("\ufeff", "") or run for run in re.split("([ \t]+)", text))
+    visible = re.sub(REMOVED, "", text)
+    if not visible.strip():
+        return visible
+    # A word of nothing but removed characters stays a word.
+    return "".join(re.sub(REMOVED, "", run) or (run and "\u00a0") for run in re.split("([ \t]+)", text))
 
 
 def decoded(text: str) -> str:
