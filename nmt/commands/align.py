@@ -115,5 +115,7 @@ def _stdin_groups() -> Iterator[tuple[list[str], list[str]]]:
         if wrong < len(sides):
             where = f"{STDIN}:{done + wrong + 1}"
             tabs = counted(len(sides[wrong]) - 1, "tab")
-            raise UserError(f"{where}: {tabs}; write a source, one tab and a translation on each line")
+            fix = "write a source, one tab and a translation on each line"
+            fix += ", as with sed 's/ ||| /\\t/'" if " ||| " in lines[wrong] else ""
+            raise UserError(f"{where}: {tabs}; {fix}")
         done += len(lines)

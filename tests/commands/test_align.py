@@ -84,6 +84,7 @@ def test_empty_input_gives_empty_output(model: Path, files: Path, call: Call) ->
     ("wrong", "message"),
     [
         (b"the\tdog\tder Hund", "2 tabs; write a source, one tab and a translation"),
+        (b"the dog ||| der Hund", r"0 tabs; .* on each line, as with sed 's/ \|\|\| /\\t/'"),
         (b"a cat eine Katze", "0 tabs; write"),
         (b"a\t\xff", "invalid UTF-8"),
     ],
