@@ -47,7 +47,6 @@ ONMT = "OpenNMT-py 3.5.1"
 CT2 = "ct2/bin/python"  # python -m venv ct2 && ct2/bin/pip install ctranslate2 sentencepiece pyyaml
 MARIAN = "marian/bin/python"  # python -m venv marian && marian/bin/pip install pymarian sentencepiece
 STUDENTS = "runs/students/teacher/model.pt"
-MEMORY_STUDENTS = ("memory-lstm-original", "memory-lstm-distilled", "memory-ssru-distilled")
 SHORTLIST = ("--engine", "onnx-int8", *"--lines 50 --batch 1 --shortlist 50 --ct2".split(), CT2)
 GPU = "/dev/nvidia0"
 GPU_TRAINING = (
@@ -86,12 +85,6 @@ ENTRIES = [
         needs=(f"{TATOEBA}/train.en.gz",),
     ),
     Entry("students", "quality.students", 110, needs=(MULTI30K,), timing=True),
-    Entry(
-        *("students_short", "quality.students", 50),
-        ("--epochs", "6", "--runs", "runs/students_short", "--cells", *MEMORY_STUDENTS),
-        needs=(MULTI30K,),
-        timing=True,
-    ),
     Entry(
         *("students_ct2", "quality.marian", 15),
         ("--marian", MARIAN, "--ct2", CT2, "--report-only", "--output", "benchmarks/results/students_ct2.md"),
