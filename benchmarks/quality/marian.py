@@ -374,6 +374,7 @@ def progress(folder: Path) -> str:
 
 def draw(points: Sequence[tuple[System, str, float, float]], file: Path) -> None:
     """Draw BLEU against words per second, in batches and line by line; hollow: greedy."""
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullLocator
 
@@ -383,7 +384,7 @@ def draw(points: Sequence[tuple[System, str, float, float]], file: Path) -> None
     markers = {"nmt": "o", "nmt-short": "D", "marian": "s", "ct2": "^"}
     for system, job, bleu, speed in points:
         panel, greedy = panels[int(JOBS[job]["batch"] == 1)], JOBS[job]["beam"] == 1
-        colour = f"C{names.index(system.name) % 10}"
+        colour = colormaps["tab20"](names.index(system.name))
         style = {"marker": markers[system.engine], "color": colour, "linestyle": "none"}
         label = None if greedy else system.name
         panel.plot(speed, bleu, label=label, markerfacecolor="none" if greedy else colour, **style)
