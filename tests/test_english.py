@@ -145,3 +145,38 @@ def test_no_phrase_of_the_writing_guide_is_left() -> None:
 def test_no_filler_names_are_bound() -> None:
     problems = [problem for name, text in texts() if name.endswith(".py") for problem in filler_names(name, text)]
     assert not problems, "\n".join([f"{len(problems)} names to replace", *problems])
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("x=1: leave it away", "leave it away"),
+        ('"remove it; leave "\n    f"engine away"', "leave engine away"),
+        ("def test_an_engine_that_is_none_is_named():", "is none"),
+        ("if name is None:", ""),
+        ("'x' is no link", "is no"),
+        ("there is no file; it is not a link; it is no better", ""),
+        ("Perhaps in\n    bfloat16", "Perhaps"),
+        ("It is fast. Nor is it large.", "Nor"),
+        ('"""What a run leaves."""', "What"),
+        ('"""What does a step cost?"""', ""),
+        ("    # the number\n    # of rows\n    # Where it is empty, nothing is written.", ""),
+        ('    """Where dropout stands."""', "Where"),
+        ('"""Return a file of\n    its own."""', "of its own"),
+    ],
+)
+def test_phrases_are_recognised(text: str, phrase: str) -> None:
+    messages = list(phrases("nmt/module.py", text))
+    assert [message.split("'")[1] for message in messages] == ([phrase] if phrase else [])
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("for one in []:\n    found, _each = 1, 2", [1, 2, 2]),
+        ("import os as said", [1]),
+        ("print(one.found)\ndef __enter__(self): ...", []),
+    ],
+)
+def test_filler_names_are_recognised(code: str, lines: list[int]) -> None:
+    assert sorted(int(message.split(":")[1]) for message in filler_names("nmt/module.py", code)) == lines

@@ -67,6 +67,14 @@ def plurals(code: str) -> Iterator[str]:
                     yield match[2]
 
 
+def test_plural_after_a_value_is_found() -> None:
+    assert list(plurals("""f"{n} lines, {m:,} source pieces, {r} lines/s, {k} faster lines" """)) == [
+        "lines",
+        "pieces",
+        "lines",
+    ]
+
+
 def test_messages_use_the_function_that_counts() -> None:
     for path in sorted((ROOT / "nmt").rglob("*.py")):
         name = str(path.relative_to(ROOT))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -58,6 +57,22 @@ def imports(path: Path, name: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+def wrong_imports(package: Path) -> list[str]:
+    """Return one message per import of a later room, or of a lazy name of ``nmt`` itself."""
+    messages = []
+    for path, name in files(package):
+        if name == "nmt":
+            continue  # nmt/__init__.py belongs to no room: it offers the public names lazily
+        room = name.split(".")[1]
+        for line, target in imports(path, name):
+            if target.split(".")[0] != "nmt":
+                continue
+            other = target.split(".")[1] if "." in target else ""
+            if room not in ORDER or other not in ORDER or ORDER.index(other) > ORDER.index(room):
+                messages.append(f"{path.relative_to(package.parent)}:{line}: {target}")
+    return messages
+
+
 def users(*packages: str) -> set[str]:
     """Return the rooms whose files import one of these packages."""
     return {
@@ -69,19 +84,12 @@ def users(*packages: str) -> set[str]:
 
 
 def test_rooms_import_only_earlier_rooms() -> None:
-    """They import no lazy name of ``nmt`` itself either."""
-    for path, name in files(ROOT / "nmt"):
-        if name == "nmt":
-            continue  # nmt/__init__.py belongs to no room: it offers the public names lazily
-        room = name.split(".")[1]
-        for line, target in imports(path, name):
-            other = target.split(".")[1] if "." in target else ""
-            if target.split(".")[0] == "nmt":
-                assert ORDER.index(other) <= ORDER.index(room), f"{path}:{line}: {target}"
+    assert wrong_imports(ROOT / "nmt") == []
 
 
-def test_no_modules_import_each_other() -> None:
-    modules = {name: path for path, name in files(ROOT / "nmt")}
+def import_circles(package: Path) -> list[list[str]]:
+    """Return each group of modules that import each other, directly or through others of the group."""
+    modules = {name: path for path, name in files(package)}
 
     def module_of(target: str) -> str:
         return target if target in modules else target.rpartition(".")[0]
@@ -90,7 +98,61 @@ def test_no_modules_import_each_other() -> None:
         name: {module_of(target) for _, target in imports(path, name)} & modules.keys() - {name}
         for name, path in modules.items()
     }
-    TopologicalSorter(graph).prepare()  # raises CycleError
+    reachable = {name: set(imported) for name, imported in graph.items()}
+    for middle in modules:  # Warshall's algorithm
+        for targets in reachable.values():
+            if middle in targets:
+                targets |= reachable[middle]
+    circles = {frozenset(other for other in reachable[name] if name in reachable[other]) for name in modules}
+    return sorted(sorted(circle) for circle in circles if circle)
+
+
+def test_no_modules_import_each_other() -> None:
+    assert import_circles(ROOT / "nmt") == []
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("from nmt.text.right import b", "from nmt.text.left import a"),
+        ("import nmt.text.right", "def late():\n    from nmt.text import left"),
+        ("from nmt.text.middle import c", "from nmt.text.left import a"),
+    ],
+)
+def test_import_circles_are_detected(tmp_path: Path, left: str, right: str) -> None:
+    folder = tmp_path / "nmt" / "text"
+    folder.mkdir(parents=True)
+    (folder / "left.py").write_text(left)
+    (folder / "right.py").write_text(right)
+    (folder / "middle.py").write_text("from nmt.text.right import b" if "middle" in left else "")
+    (circle,) = import_circles(tmp_path / "nmt")
+    assert {"nmt.text.left", "nmt.text.right"} <= set(circle)
+    (folder / "right.py").write_text("from nmt.text import other")
+    assert import_circles(tmp_path / "nmt") == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "wrong"),
+    [
+        ("text/files.py", "from nmt.errors import UserError", False),
+        ("commands/train.py", "from nmt.version import __version__\nfrom nmt import config", False),
+        ("commands/train.py", "from nmt import __version__", True),
+        ("text/files.py", "import nmt.model", True),
+        ("text/files.py", "def function():\n    from nmt.model.decoder import State", True),
+        ("text/files.py", "if TYPE_CHECKING:\n    from nmt.model.decoder import State", True),
+        ("text/files.py", "import_module('nmt.model.decoder')", True),
+        ("text/files.py", "from ..model import State", True),
+        ("text/files.py", "from ..errors import UserError", False),
+        ("commands/train.py", "from nmt import Translator", True),
+        ("attic/old.py", "import nmt.text", True),
+        ("__init__.py", "from nmt.inference.translator import Translator", False),
+    ],
+)
+def test_wrong_import_is_detected(tmp_path: Path, file: str, text: str, wrong: bool) -> None:
+    path = tmp_path / "nmt" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert len(wrong_imports(tmp_path / "nmt")) == wrong
 
 
 def test_order_lists_every_room_and_module() -> None:
@@ -174,6 +236,20 @@ def double_assignments(code: str) -> list[int]:
         if not copies and not changed & names_in(*values):
             lines.append(node.lineno)
     return lines
+
+
+@pytest.mark.parametrize(
+    ("code", "wrong"),
+    [
+        ("a, b = f(), g()", True),
+        ("a, b = b, a", False),
+        ("a, b = b, a + b", False),
+        ("a, b = f()", False),
+        ("x[0], y = x[1], 2 + z", False),
+    ],
+)
+def test_double_assignment_is_detected(code: str, wrong: bool) -> None:
+    assert bool(double_assignments(code)) == wrong
 
 
 def test_each_line_assigns_one_value() -> None:
