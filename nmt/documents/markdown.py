@@ -28,8 +28,10 @@ DEFINITION = re.compile(r":[ \t]+")  # the text of a term, which is the line bef
 PANDOC = re.compile(r"^ *(?:\+(?:[-=:]+\+)+ *$|\| )", re.MULTILINE)
 COLUMNS = re.compile(r"[ ]{0,3}-{2,}(?:[ ]+-{2,})+[ ]*")  # a line of a table of Pandoc, which is a rule for CommonMark
 SPAN = re.compile(r"\[[^\[\]]*(\]\{[#.][^{}\n]*\})")  # text with a class of Pandoc: [text]{.class}
-FIELD = re.compile(  # of a heading or a template, or a citation or a footnote of Pandoc
-    r"\[(?:[^\[\]\n]*[\s;-])?@\w[^\[\]\n]*\](?![(\[:{])|(?<!\w)@\w(?:[\w.:/-]*\w)?|\{[#.:][^{}\n]*\}|\{%[^{}\n]*\}|\{\{[^{}\n]*\}\}|\^\[(?:[^\[\]]|\[[^\[\]]*\])*\]"
+FIELD = re.compile(
+    r"\[(?:[^\[\]\n]*[\s;-])?@\w[^\[\]\n]*\](?![(\[:{])|(?<!\w)@\w(?:[\w.:/-]*\w)?"  # citations of Pandoc
+    r"|\{[#.:][^{}\n]*\}|\{%[^{}\n]*\}|\{\{[^{}\n]*\}\}"  # of headings and templates
+    r"|\^\[(?:[^\[\]]|\[[^\[\]]*\])*\]"  # footnotes of Pandoc
 )
 TASK = re.compile(r"\[[ xX]\][ \t]+")
 ADDRESS = re.compile(
