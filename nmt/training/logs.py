@@ -51,7 +51,7 @@ ADVICE = (
     "You're resuming from a checkpoint that ended before the epoch ended",  # CorpusBatches skips what was read
     "Be aware that when using `ckpt_path`, callbacks",  # such as a Timer, which only limits one session
     ".*lr_scheduler.step.* before .*optimizer.step",
-    "RNN module weights are not part of single contiguous chunk",  # cuDNN copies the weights of single layers: 2 µs
+    "RNN module weights are not part of single contiguous chunk",  # cuDNN copies the weights of a single layer
 )
 
 

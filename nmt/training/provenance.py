@@ -27,7 +27,7 @@ def provenance(device: str) -> dict[str, Any]:
             "system": platform.system(),
             "processor": processor_name(),
             "threads": torch.get_num_threads(),
-            "device": _device(device),
+            "device": device_name(device),
         },
     }
 
@@ -61,6 +61,7 @@ def commit(checkout: Path) -> dict[str, Any]:
     return {"commit": outputs[0], "changed": bool(outputs[1])}
 
 
-def _device(name: str) -> str:
+def device_name(name: str) -> str:
+    """Return the name of the GPU that the setting ``device`` selects, or ``cpu``."""
     device = choose_device(name)
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -28,7 +28,7 @@ from nmt.training.distributed import first_before_others, rank
 from nmt.training.fit import Fitted, check_bfloat16, fit
 from nmt.training.logs import Tracker, open_tracker, warn
 from nmt.training.metrics import NEAR_ZERO, PERCENT
-from nmt.training.provenance import provenance
+from nmt.training.provenance import device_name, provenance
 from nmt.training.report import report
 from nmt.training.settings import Train, TrainingSettings
 from nmt.training.weights import describe_average, stored_settings
@@ -97,8 +97,8 @@ def _train(
     if config.threads is not None:
         torch.set_num_threads(torch_threads(config.threads))
     if rank() == 0:
-        threads = f"threads: {torch.get_num_threads()}"
-        print_message(threads if device.type == "cpu" else f"device: {torch.cuda.get_device_name(device)}")
+        on_cpu = device.type == "cpu"
+        print_message(f"threads: {torch.get_num_threads()}" if on_cpu else f"device: {device_name(config.device)}")
     if config.precision == "bf16" and device.type == "cpu":
         check_bfloat16(config)
     with first_before_others():
