@@ -38,10 +38,10 @@ from nmt.text.tokenizer import SPECIALS, Tokenizer
 
 PEER = Path(__file__).with_name("marian_peer.py")
 CONVERTED = "multi_head-transformer-distilled"  # this student runs in CTranslate2 too
-LONG = tuple(f"{name}-distilled-long" for name in ("bahdanau-lstm", "located_memory-lstm", "located_memory-mingru"))
-WIDE = tuple(f"located_memory-{decoder}-distilled-wide" for decoder in ("lstm", "mingru"))
-OURS = ("teacher", *LONG, *WIDE, CONVERTED)
-SHORTLIST = 50  # translations per source piece, in the folders of students that have one as well
+STUDENTS = tuple(f"{name}-distilled-long" for name in ("bahdanau-lstm", "located_memory-lstm", "located_memory-mingru"))
+STUDENTS += tuple(f"located_memory-{decoder}-distilled-wide" for decoder in ("lstm", "mingru"))
+OURS = ("teacher", *STUDENTS, CONVERTED)
+SHORTLIST = 50  # translations per source piece, in a second folder of each of STUDENTS
 SIZES = {
     "small": "--dim-emb 192 --enc-depth 4 --dec-depth 2 --transformer-heads 4 --transformer-dim-ffn 384",
     "tiny": "--dim-emb 256 --enc-depth 6 --dec-depth 2 --transformer-heads 8 --transformer-dim-ffn 1536",
@@ -121,7 +121,7 @@ def ours(name: str, args: Any) -> Iterator[System]:
     trained, title = args.students / name, name.replace("-", ", ")
     for engine, words in (("nmt", []), ("nmt-short", [f"shortlist={SHORTLIST}"])):
         folder = args.runs / f"{name}-int8{engine.removeprefix('nmt')}"
-        if words and name not in (*LONG, *WIDE):
+        if words and name not in STUDENTS:
             continue
         if not folder.is_dir():
             program("export", f"model={trained}", f"output={folder}", "engine=onnx-int8", *words)
