@@ -59,7 +59,7 @@ BYTES_PER_NUMBER = 36  # of a list
 
 
 class EncodedLine(NamedTuple):
-    """An encoded line. ``source`` is a batch of one sentence; None for a blank line."""
+    """An encoded line. ``source`` is a batch of one sentence; None for a line without pieces, such as a blank one."""
 
     source: Source | None
     seed: int = 0
@@ -124,6 +124,8 @@ def encode_line(
         if (reason := oversized_reason(error, line)) is None:
             raise
         raise SourceTooLong(reason) from error
+    if length == 1:  # only </s>: nothing was left, as of invisible characters
+        return EncodedLine(None)
     assert encoded is not None
     if not trace:
         return EncodedLine(Source(*encoded), seed)

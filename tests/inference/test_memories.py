@@ -225,6 +225,17 @@ def test_models_that_cannot_stream_are_refused(encoder: str, attention: str, mes
         require_streaming(make_translator(f"attention={attention}", encoder=encoder))
 
 
+@pytest.mark.parametrize("piece_length", [None, 1, 7])
+def test_a_line_without_pieces_has_an_empty_translation(piece_length: int | None) -> None:
+    trained = make_translator("attention=covariance").trained
+    tokenizer = train_sentencepiece(["a small dog", "two cats"], vocab_size=290, byte_fallback=True)
+    translator = Translator(replace(trained, source=tokenizer, target=tokenizer))
+    for line in ("\u200b", "\u200b \ufeff", " \t"):
+        assert tokenizer.encode(line) == []
+        encoded = encode_line(translator, line, piece_length=piece_length)
+        assert translate_encoded(translator, [encoded]) == translator.translate([line], alignments=False)
+
+
 def test_parts_need_a_tokenizer_that_splits_every_word_alike() -> None:
     lines = ["a small dog sees red houses", "two cats sleep here today"]
     options = {"vocab_size": 290, "byte_fallback": True, "pad_id": 3, "add_dummy_prefix": False}
