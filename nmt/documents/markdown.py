@@ -23,16 +23,26 @@ ALERT = re.compile(r"\[![A-Za-z]+\][ \t]*")  # the first line of a quotation tha
 SOFT_BREAK = re.compile(r" *\n[ \t]*")
 HARD_BREAK = re.compile(r"(?: {2,}|\\)\n[ \t]*")
 FOOTNOTE = re.compile(r"\[\^[^\[\]\s]+\](:[ \t]*)?")
-DEFINITION = re.compile(r":[ \t]+")  # the text of a term, which is the line before
-# Tables and lines of verse of Pandoc, which are paragraphs for CommonMark
+# The text of a term, which is the line before, or an item of a list of Pandoc, such as a. or ii)
+ITEM = re.compile(r":[ \t]+|(?:[A-Za-z][.)] |[ivx]{2,}[.)]|#\.) +(?! )")
+# Tables with frames and lines of verse of Pandoc, which are paragraphs for CommonMark
 PANDOC = re.compile(r"^ *(?:\+(?:[-=:]+\+)+ *$|\| )", re.MULTILINE)
-COLUMNS = re.compile(r"[ ]{0,3}-{2,}(?:[ ]+-{2,})+[ ]*")  # a line of a table of Pandoc, which is a rule for CommonMark
-SPAN = re.compile(r"\[[^\[\]]*(\]\{[#.][^{}\n]*\})")  # text with a class of Pandoc: [text]{.class}
+RULES = r" *-{2,}(?: +-{2,})+ *\n"  # the line of a table of Pandoc that shows its columns
+TABLE = re.compile(  # the first two end as they begin, and may have blank lines between their rows
+    rf"(?<![^\n]\n)(^{RULES})(?= *\S)(?:.*\n)*?\1"
+    rf"|^( *-{{3,}} *\n)(?: *[^\s-].*\n)+{RULES}(?:.*\n)*?\2"
+    rf"|^ *\S.*\n{RULES}(?: *\S.*\n)*",
+    re.MULTILINE,
+)
+ATTRIBUTES = r"\{(?:[#.:=-]|[\w-]+=)[^{}]*\}"  # of a heading, a picture or a text of Pandoc, such as {.class width=3cm}
+SPAN = re.compile(rf"\[[^\[\]]*(\]{ATTRIBUTES})")
 FIELD = re.compile(
     r"\[(?:[^\[\]\n]*[\s;-])?@\w[^\[\]\n]*\](?![(\[:{])|(?<!\w)@\w(?:[\w.:/-]*\w)?"  # citations of Pandoc
-    r"|\{[#.:][^{}\n]*\}|\{%[^{}\n]*\}|\{\{[^{}\n]*\}\}"  # of headings and templates
+    rf"|{ATTRIBUTES}|\{{%[^{{}}\n]*\}}|\{{\{{[^{{}}\n]*\}}\}}"  # attributes, and fields of templates
     r"|\^\[(?:[^\[\]]|\[[^\[\]]*\])*\]"  # footnotes of Pandoc
+    r"|(?<=\w)(?P<level>[~^])[\d+-]+(?P=level)(?!\w)"  # exponents and indices of Pandoc
 )
+FORMULA = re.compile(r"\$\$[^$]+\$\$|\$(?!\s)(?:[^$\\]|\\.)+(?<!\s)\$(?!\d)", re.DOTALL)  # not $5 or $10
 TASK = re.compile(r"\[[ xX]\][ \t]+")
 ADDRESS = re.compile(
     rf"{MARKUP.pattern}|(?P<address>(?<!\w)(?:https?://|www\.)(?:[^\s<>\"'`&]|&amp;)*[\w/])", re.DOTALL
@@ -108,15 +118,14 @@ class Markdown:
         lines = self._text[first:].split("\n")
         starts = [*accumulate((len(line) + 1 for line in lines), initial=first)]
         tokens = self._parser.parse(self._text[first:], self._references)
-        hr = (token.map[0] for token in tokens if token.type == "hr")
-        rules = {at for at in hr if COLUMNS.fullmatch(lines[at])}
-        row = end = -1
+        tables = [table.span() for table in TABLE.finditer(self._text + "\n")]
+        row = end = table = -1
         is_note = False
         for before, token in zip(tokens, tokens[1:], strict=False):
             if token.type == "code_block" and is_note and token.map:
                 self._warn(starts[token.map[0]], "an indented paragraph of a note is read as code")
-            if token.type == "directive":
-                is_note = True
+            if token.type == "directive" and token.map:
+                is_note = lines[token.map[0]].lstrip().startswith(("!!!", "???"))
             if token.type != "inline" or token.map is None:
                 continue
             is_note = bool((match := FOOTNOTE.match(token.content)) and match[1])
@@ -130,8 +139,11 @@ class Markdown:
                 children = self._parser.parseInline(content, self._references)[0].children or []
                 top += 1
             parts = content.split("\n")
-            if PANDOC.search(content) or rules & {top - 1, top + len(parts)}:
-                self._warn(starts[top], "a table or verse of Pandoc, which pandoc -t gfm converts")
+            within = next((start for start, stop in tables if start <= starts[top] < stop), -1)
+            if within >= 0 or PANDOC.search(content):
+                if within != table or within < 0:
+                    self._warn(starts[top], "a table or verse of Pandoc, which pandoc -t gfm converts")
+                table = within
                 continue
             if before.type in ("td_open", "th_open"):
                 cell = parts[0].replace("|", r"\|")
@@ -196,7 +208,7 @@ def _parser() -> Any:
         """Read the text of a footnote as a paragraph, which ends the one before."""
         at = state.bMarks[start] + state.tShift[start]
         match = FOOTNOTE.match(state.src, at)
-        if state.is_code_block(start) or not ((match and match[1]) or DEFINITION.match(state.src, at)):
+        if state.is_code_block(start) or not ((match and match[1]) or ITEM.match(state.src, at)):
             return False
         return silent or paragraph(state, start, stop, silent)
 
@@ -217,20 +229,22 @@ def _parser() -> Any:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
     parser.block.ruler.before("reference", "footnote", footnote, {"alt": ["paragraph", "reference"]})
     parser.block.ruler.before("footnote", "directive", directive, {"alt": ["paragraph", "reference"]})
-    parser.inline.ruler.before("link", "footnote", _read_mark)
+    parser.inline.ruler.before("text", "footnote", _read_mark)
     parser.inline.ruler.before("link", "span", _read_span)
     return parser
 
 
 def _read_mark(state: Any, silent: bool) -> bool:
-    """Read a mark without words: of a footnote, such as [^1], a field, or at the start of a task or a definition."""
+    """Read a mark without words: of a footnote, such as [^1], a field, a formula, a task or a definition."""
     match = FOOTNOTE.match(state.src, state.pos) or FIELD.match(state.src, state.pos)
     if state.pos == 0:
-        match = match or TASK.match(state.src) or DEFINITION.match(state.src)
+        match = match or TASK.match(state.src) or ITEM.match(state.src)
+    formula = FORMULA.match(state.src, state.pos)
+    match = match or formula
     if match is None:
         return False
     if not silent:
-        state.push("footnote", "", 0).markup = match[0]
+        state.push("formula" if formula else "footnote", "", 0).markup = match[0]
     state.pos = match.end()
     return True
 
@@ -252,7 +266,7 @@ def _read_span(state: Any, silent: bool) -> bool:
 
 def _fragment(content: str, tokens: Sequence[Any]) -> tuple[str, dict[str, Mark]] | None:
     """Return text with Markdown as HTML, and the mark of each tag; None if a part of it cannot be found again."""
-    line = ""
+    line = tag = ""
     marks = dict[str, Mark]()
     open_marks = list[tuple[int, int]]()  # number, and end in the source
     at = 0
@@ -270,11 +284,14 @@ def _fragment(content: str, tokens: Sequence[Any]) -> tuple[str, dict[str, Mark]
         if token.type == "html_inline":
             line += source
             continue
+        if source.startswith("{") and tag and line.endswith(tag):  # attributes belong to the mark before
+            marks[tag] = Mark(marks[tag].text + source, (*marks[tag].tokens, token.type))
+            continue
         if token.markup == "autolink":
             next(rest)  # its text
             types = (token.type, next(rest).type)
             tag = f"<code>nmt-{len(marks)}</code>"
-        elif token.type == "code_inline":
+        elif token.type in ("code_inline", "formula"):
             tag = f"<code>nmt-{len(marks)}</code>"
         elif token.type.endswith("_close"):
             number, start = open_marks.pop()

@@ -135,6 +135,13 @@ def test_code_and_links_stay_and_marks_are_balanced(block: str, parts: list[str]
         ),
         ("a [see @b, p. 3] @c.", "a <!nmt-0> <!nmt-1>.", "x <!nmt-1><!nmt-0>.", "x @c[see @b, p. 3]."),
         ("a@b.c [@d](e)", "a@b.c <nmt-0><!nmt-1></nmt-0>", "x <nmt-0><!nmt-1></nmt-0>", "x [@d](e)"),
+        ('a ![b](c){d="1" e=2} f', "a <nmt-0/> f", "x <nmt-0/>.", 'x ![b](c){d="1" e=2}.'),
+        ("`a`{.b} c [d](e){f=g}", "<code>nmt-0</code> c <nmt-1>d</nmt-1>", "<nmt-1>x</nmt-1>", "[x](e){f=g}"),
+        ('[a\nb]{c-d="e f"} {g}', "<nmt-0>a b</nmt-0> {g}", "<nmt-0>x</nmt-0>", '[x]{c-d="e f"}'),
+        ("# a {-}", "a <!nmt-0>", "x <!nmt-0>", "# x {-}"),
+        ("a^2^ CO~2~ H~2~O", "a<!nmt-0> CO<!nmt-1> H~2~O", "x<!nmt-0> y<!nmt-1>", "x^2^ y~2~"),
+        ("a $b_1 + c$ $5 or $10", "a <code>nmt-0</code> $5 or $10", "<code>nmt-0</code> $7", "$b_1 + c$ $7"),
+        ("a $$b$$ $d\\$e$", "a <code>nmt-0</code> <code>nmt-1</code>", "<code>nmt-1</code>", "$d\\$e$"),
         # A translation has no marks itself.
         ("a", "a", "1. x", "1\\. x"),
         ("a", "a", "# *x* a_b _c &lt;b&gt;", "\\# \\*x\\* a_b \\_c \\<b>"),
@@ -170,13 +177,31 @@ def test_blocks_without_text_stay() -> None:
         "----- ---\na     b\n----- ---",
         "+---+---+\n| a | b |\n+===+===+\n| c | d |\n+---+---+",
         "| a b\n|   c",
+        "  -------\n  a     b\n  ----- --\n  c     d\n\n  e     f\n        g\n\n  - h   i\n  -------",
+        "----- ---\na     b\n\nc     d\n\ne     f\n----- ---",
     ],
 )
 def test_tables_and_verse_of_pandoc_stay_and_are_named(block: str, capsys: pytest.CaptureFixture[str]) -> None:
     document = Markdown(f"{block}\n\n- - -\n\na | b\n", "a.md")
     assert document.lines == ["a | b"]
     assert document.fill(["x"]) == f"{block}\n\n- - -\n\nx\n"
-    assert "warning: a.md:1: a table or verse of Pandoc" in capsys.readouterr().err.replace("a.md:2", "a.md:1")
+    warning = "warning: a.md:1: a table or verse of Pandoc, which pandoc -t gfm converts; it stays as it is\n"
+    assert capsys.readouterr().err.replace("a.md:2", "a.md:1") == warning
+
+
+def test_text_between_two_tables_of_pandoc_is_translated() -> None:
+    table = "a     b\n----- ---\nc     d\n"
+    assert Markdown(f"{table}\ne\n\n{table}\nf\n---\n\n---\ng\n\n---\n", "a.md").lines == ["e", "f", "g"]
+
+
+def test_items_of_lists_of_pandoc_are_lines_of_their_own() -> None:
+    text = "2. one\n    a.  two\n    b.  three\n    four\n\ni)  five\nii. six\n#. seven\nVitamin\nB. eight\n"
+    document = Markdown(text, "a.md")
+    assert [re.sub("<[^<>]*>", "", line) for line in document.lines] == [
+        "one", "two", "three four", "five", "six", "seven Vitamin B. eight",
+    ]  # fmt: skip
+    filled = document.fill([f"{line} x" for line in document.lines])
+    assert filled.startswith("2. one x\n    a.  two x\n    b.  three four x\n\ni)  five x\nii. six x\n#. seven ")
 
 
 @pytest.mark.parametrize("note", ["^[A *dog*, see [x](y).]", "^[1]"])
@@ -228,9 +253,9 @@ def test_a_file_of_front_matter_stays(text: str) -> None:
 
 @pytest.mark.parametrize("note", ["[^1]: a", "!!! note"])
 def test_an_indented_paragraph_of_a_note_is_named(note: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Markdown(f"a [^1]\n\n    code\n\n{note}\n\n    b\n\nc\n\n    code\n", "a.md")
+    Markdown(f"$$b$$\n\n    code\n\na [^1]\n\n    code\n\n{note}\n\n    b\n\nc\n\n    code\n", "a.md")
     problem = "an indented paragraph of a note is read as code"
-    assert capsys.readouterr().err == f"warning: a.md:7: {problem}; it stays as it is\n"
+    assert capsys.readouterr().err == f"warning: a.md:11: {problem}; it stays as it is\n"
 
 
 def test_text_that_stays_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -257,6 +282,9 @@ def test_text_that_stays_is_named(capsys: pytest.CaptureFixture[str]) -> None:
         "{{" * 3000,
         "{%" * 3000,
         "{#" * 3000,
+        "$a" * 3001,
+        "a{b=" * 3000,
+        "".join(f"{'-' * length}\na\n-- --\n" for length in range(3, 300)),
     ],
 )
 def test_hostile_marks_take_little_time(text: str) -> None:
