@@ -109,7 +109,7 @@ class TextCheck:
         self._due = EARLY
         self._warned = False
         self._judged = 0  # lines of the sample when it was judged
-        self._is_text = self._is_other = False
+        self._is_text = self._is_other = self._is_wrapped = False
 
     def read(self, line: str, ids: list[int]) -> None:
         """Count a line with its piece ids."""
@@ -144,14 +144,14 @@ class TextCheck:
         exchange = f"the {self._side} and the other language may be exchanged: choose the model of the other direction"
         language = f"is this the {self._side} language of the model? choose a model that was trained on such text"
         reasons = coverage_problems(counts, tokenizer, language)
-        if not reasons and _is_wrapped(self._sample):
+        self._judge_sample()
+        if not reasons and self._is_wrapped:
             fix = (
                 "join the lines of each paragraph, such as with format=markdown, and split them with search.sentences="
             )
             return f"lines end within sentences, as in text of an e-mail or a PDF; {fix}"
         if not reasons and counts.characters < HINT_CHARACTERS:
             return None
-        self._judge_sample()
         if reasons:
             return reasons[0].replace(language, exchange) if self._is_other else reasons[0]
         if not self._is_text:
@@ -164,7 +164,7 @@ class TextCheck:
         return None
 
     def _judge_sample(self) -> None:
-        """Find out whether the sample is text, and whether the other side's tokenizer reads it much better.
+        """Find out whether the sample is text, has wrapped lines, and is read better by the other side's tokenizer.
 
         The other tokenizer must not be much larger. With two tokenizers, this takes 1 ms for 64 captions, half the time
         in which a small model translates one. Calls may have one line each, so the sample is judged only when it has
@@ -175,6 +175,7 @@ class TextCheck:
             return
         self._judged = lines
         self._is_text = _is_text(self._sample)
+        self._is_wrapped = _is_wrapped(self._sample)
         tokenizer, other = self._tokenizer, self._other
         if tokenizer is not other and 2 * len(other) <= 3 * len(tokenizer):
             self._is_other = cost(other, self._sample) < OTHER_SIDE * cost(tokenizer, self._sample)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -73,6 +73,25 @@ WRAPPED = textwrap.wrap(" ".join(line.replace(" .", ".").capitalize() for line i
 def test_lines_that_end_within_sentences_are_named(translator: Translator) -> None:
     with pytest.warns(UserWarning, match="source text: lines end within sentences, .* format=markdown"):
         translator.texts(WRAPPED, GREEDY)
+
+
+def test_lines_that_come_one_by_one_are_judged_when_their_number_has_doubled(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = list[int]()
+
+    def is_wrapped(lines: Sequence[str], original: Callable[[Sequence[str]], bool] = reader._is_wrapped) -> bool:
+        judged.append(len(lines))
+        return original(lines)
+
+    monkeypatch.setattr(reader, "_is_wrapped", is_wrapped)
+    check = translator.source_check
+    with pytest.warns(UserWarning, match="lines end within sentences") as caught:
+        for line in WRAPPED * 5:
+            check.read(line, translator.loaded_model.source.encode(line))
+            check.conclude()
+    assert len(caught) == 1
+    assert judged == [1, 2, 4, 8][: len(judged)]
 
 
 @pytest.mark.parametrize(
