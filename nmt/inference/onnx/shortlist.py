@@ -58,9 +58,12 @@ class Shortlist:
 
     def candidates(self, sources: Sequence[Sequence[int]]) -> np.ndarray:
         """Return the target ids (C,) that translations of these sources may use, in rising order and with EOS."""
-        pieces = np.unique(np.concatenate([np.asarray(ids, dtype=np.int64) for ids in sources]))
-        ids: np.ndarray = np.unique(np.concatenate([self.best[pieces].ravel(), self.frequent, [EOS]]))
-        return ids.astype(np.int64)
+        is_candidate = np.zeros(len(self.weight), dtype=np.bool_)
+        for ids in sources:
+            is_candidate[self.best[ids]] = True
+        is_candidate[self.frequent] = True
+        is_candidate[EOS] = True
+        return is_candidate.nonzero()[0]
 
     def output_layer(self, ids: np.ndarray, *, integers: bool) -> dict[str, np.ndarray]:
         """Return the inputs of a step graph that hold the output layer for the target ``ids`` (C,).
