@@ -104,7 +104,7 @@ class History:
             gathered = np.concatenate([step.log_probs.ravel() for step in steps]).take(indices, mode="clip")
             totals[:, 1:-1] = np.where(np.arange(times) < length[:, None], gathered, 0.0)
         totals[np.arange(len(length)), length + 1] = endings.log_prob  # with </s>, where it has one
-        log_probs = np.diff(totals)
+        log_probs = totals[:, 1:] - totals[:, :-1]
         return [
             Traced(
                 tokens=tokens[index, : length[index]].tolist(),

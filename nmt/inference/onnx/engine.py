@@ -123,7 +123,8 @@ class OnnxEngine:
             ids = live.ids[ids]
         if banned:
             log_probs, ids = _without(banned, log_probs, ids, k)
-        return live._replace(state=dict(zip(self._state, state, strict=True))), log_probs, ids, weights
+        after = OnnxSource(live.memory, dict(zip(self._state, state, strict=True)), live.output, live.ids)
+        return after, log_probs, ids, weights
 
     def drop(self, live: OnnxSource, keep: Integers) -> OnnxSource:
         """Return the state of the sentences ``keep`` (row numbers) only, in that order."""
