@@ -21,7 +21,7 @@ TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)")
 SPACES = re.compile(r"[ \t\r\n\f]+")  # as HTML reads them
 OPAQUE = frozenset({"code", "kbd", "samp", "var", "tt"})  # inline elements whose text is not translated
 VOID = frozenset({"br", "img", "wbr", "input", "hr"})
-NOTE = re.compile(r"<(su[pb])\b[^<>]*>((?:(?!</?su[pb]\b).)*)</\1\s*>(?!\w)", re.DOTALL | re.IGNORECASE)
+NOTE = re.compile(r"<(su[pb]|a)\b[^<>]*>((?:(?!</?\1\b).)*)</\1\s*>(?!\w)", re.DOTALL | re.IGNORECASE)
 MOST_UNCLOSED = 100  # each search for an end that is not there reads the rest of the text
 KEPT = re.compile(
     r"""\s(?:translate\s*=\s*["']?no["'\s>]|class\s*=\s*(?:"[^"]*|'[^']*)?\bnotranslate\b)""", re.IGNORECASE
@@ -74,9 +74,9 @@ def fragment_parts(fragment: str) -> Iterator[MarkupPart]:
         if stop := untranslated_end(fragment, match, OPAQUE, unclosed):
             yield MarkupPart("opaque", fragment[match.start() : stop])
         elif (note := NOTE.match(fragment, match.start())) and not any(
-            map(str.isalpha, _text(MARKUP.sub("", note[2])))
+            map(str.isalnum if name == "a" else str.isalpha, _text(MARKUP.sub("", note[2])))
         ):
-            stop = note.end()  # such as the number of a footnote, which models lose
+            stop = note.end()  # such as the number of a footnote or the link ↩ back to it, which models lose
             yield MarkupPart("tag", note[0])
         else:
             yield MarkupPart("tag", match[0], "" if match[0].endswith("/>") or name in VOID else name)

@@ -144,6 +144,8 @@ def without_code(tree: Tree) -> dict[tuple[str, ...], int]:
         # The number of a footnote stays beside its word; one within a word does not.
         ("a dog<sup>1</sup> runs", "ein Hund läuft", "0-0 1-1 2-2", "ein Hund<sup>1</sup> läuft"),
         ("a dog.<sup><a href='#n'>[12]</a></sup>", "ein Hund.", "0-0 1-1", "ein Hund.<sup><a href='#n'>[12]</a></sup>"),
+        ("a dog. <a href='#n'>↩</a>", "ein Hund.", "0-0 1-1", "ein Hund. <a href='#n'>↩</a>"),
+        ("in <a href='#n'>2024</a>", "bis 2024", "0-0 1-1", "bis <a href='#n'>2024</a>"),
         ("a <sup>dog</sup>", "ein Hund", "0-0 1-1", "ein <sup>Hund</sup>"),
         ("H<sub>2</sub>O x", "H2O y", "0-0 1-1", "<sub>H2O</sub> y"),
         ("a <b>dog</i> runs", "ein Hund läuft", "0-0 1-1 2-2", "ein <b>Hund</i> läuft"),
@@ -168,6 +170,7 @@ def test_tags_stand_where_the_alignment_says(line: str, output: str, links: str,
         "<b>a</b>" * 300,
         "<b translate=no>" * 3000,
         "<sup>1" * 3000,
+        "<a>1" * 3000,
     ],
 )
 def test_hostile_markup_takes_little_time(line: str) -> None:
