@@ -36,6 +36,7 @@ nmt-translate search.replace_unknown=true search.lexicon=FILE uses it."""
 class AlignOptions(ModelOptions):
     """The settings in conf/align.yaml."""
 
+    OWNERS = {"lexicon_min_count": ["lexicon"]}
     model: str
     src: str | None
     tgt: str | None

@@ -47,6 +47,7 @@ FILES = ("train.src", "train.tgt")
 class DistillOptions(WorkerOptions):
     """The settings in conf/distill.yaml."""
 
+    OWNERS = dict.fromkeys(("search", "engine", "slots", "shortlist", "workers", "cluster"), ["model"])
     model: str | None
     translations: str | None
     src: str

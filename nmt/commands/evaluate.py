@@ -54,6 +54,12 @@ depends on the script of the references: 13a for languages with spaces between w
 class EvaluateOptions(ModelOptions):
     """The settings in conf/evaluate.yaml."""
 
+    OWNERS = {
+        **dict.fromkeys(("search", "engine", "slots"), ["model"]),
+        **dict.fromkeys(("lowercase", "evaluation"), ["model", "hypotheses"]),
+        **dict.fromkeys(("links_base", "links_swap"), ["links"]),
+        **dict.fromkeys(("alignments_base", "alignments_swap"), ["alignments"]),
+    }
     model: str | list[str] | None
     hypotheses: str | None
     src: str | None

@@ -49,6 +49,10 @@ class ExportOptions:
     corpus: str | None
     trust: list[str]
 
+    def __post_init__(self) -> None:
+        if self.corpus is not None and not isinstance(self.shortlist, int):
+            raise UserError(f"corpus={self.corpus}: a shortlist learns from it; add shortlist=50, or remove corpus=")
+
 
 @command(HELP, ExportOptions)
 def export(options: ExportOptions) -> None:

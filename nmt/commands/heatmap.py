@@ -68,6 +68,7 @@ MAX_PAGE_CELLS = 100_000  # for one pair: 8 MB of HTML
 class HeatmapOptions(ModelOptions):
     """The settings in conf/heatmap.yaml."""
 
+    OWNERS = {"links_base": ["links"]}
     model: str
     src: str
     tgt: str | None

@@ -35,13 +35,15 @@ CONSTANTS = {"true": True, "false": False}
 def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> Options:
     """Return conf/``name``.yaml with the overrides in ``arguments`` as an instance of the dataclass ``schema``.
 
-    Raises one UserError that lists every unknown key, missing key and wrong value.
+    Raises one UserError that lists every unknown key, missing key and wrong value, or, if there are none, every key
+    without effect: ``schema.OWNERS`` maps settings to others, of which one must be given.
     """
     overrides = _split(arguments)
     choices: dict[str, str] = {}
     config = _load(config_dir() / f"{name}.yaml", overrides, choices)
     faults = [*_override(config, schema, {key: text for key, text in overrides.items() if key not in choices})]
     faults += [located(problem, name, choices, [config_dir()]) for problem in problems(config, schema, "")]
+    faults = faults or [*_unused(name, schema, config, overrides)]
     if faults:
         raise UserError(*faults)
     for key in ("input", "output"):
@@ -117,6 +119,18 @@ def _override(config: dict[str, Any], schema: type[Any], overrides: Mapping[str,
             tree[last] = _value(text, get_type_hints(hint)[last])
         except ValueError as error:
             yield f"{key}={text}: {error}"
+
+
+def _unused(name: str, schema: type[Any], config: Mapping[str, Any], overrides: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message for each override that changes a setting whose owners are not given."""
+    for key, text in overrides.items():
+        group = key.partition(".")[0]
+        owners = getattr(schema, "OWNERS", {}).get(group)
+        if owners is None or any(config[owner] is not None for owner in owners):
+            continue
+        if config[group] != _load(config_dir() / f"{name}.yaml", {}, {})[group]:
+            names = " or ".join(f"{owner}=" for owner in owners)
+            yield f"{key}={text}: has an effect only with {names}; add it, or remove {key}="
 
 
 def _value(text: str, hint: Any) -> Any:

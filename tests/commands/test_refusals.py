@@ -93,6 +93,18 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("tgt=tgt model=NONE src=src links=links", "no attention"),
         ("tgt=tgt model=MODEL src=src links_base=2", "links_base=2: must be 0 | 1"),
         ("tgt=tgt hypothesis=src", "did you mean hypotheses"),
+        (
+            "tgt=tgt hypotheses=src engine=onnx",
+            "engine=onnx: has an effect only with model=; add it, or remove engine=",
+        ),
+        ("tgt=tgt hypotheses=src search=greedy", "search=greedy: has an effect only with model=; add it"),
+        ("tgt=tgt hypotheses=src search.beam_size=2", "search.beam_size=2: has an effect only with model=; add it"),
+        (
+            "alignments=links links=links lowercase=true",
+            "lowercase=true: has an effect only with model= or hypotheses=",
+        ),
+        ("tgt=tgt model=MODEL src=src links_base=1", "links_base=1: has an effect only with links=; add it, or remove"),
+        ("tgt=tgt hypotheses=src alignments_swap=true", "alignments_swap=true: has an effect only with alignments=; "),
     ],
     distill: [
         ("src=src tgt=tgt output=o", "model=null: no teacher; give model=FOLDER, or translations=FILE"),
@@ -107,6 +119,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("src=src tgt=one output=o model=GRAPHS", "src has 4 lines, one has 1 line"),
         ("src=nowhere tgt=tgt output=o model=GRAPHS", "nowhere: No such file"),
         ("src=src tgt=tgt output=- translations=tgt", NO_STDOUT),
+        ("src=src tgt=tgt output=o translations=tgt workers=2", "workers=2: has an effect only with model=; add it"),
     ],
     align: [
         ("model=MODEL src=src", "tgt=null: a file of one side is not enough; add tgt=FILE"),
@@ -115,6 +128,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=MODEL src=src tgt=nowhere", "nowhere: No such file"),
         ("model=MODEL src=src tgt=one", "src has 4 lines, one has 1 line:"),
         ("model=NONE src=src tgt=tgt", "this model has no attention"),
+        ("model=MODEL src=src tgt=tgt lexicon_min_count=3", "lexicon_min_count=3: has an effect only with lexicon=; a"),
     ],
     heatmap: [
         ("model=MODEL src=src", "output: must be given"),
@@ -125,6 +139,10 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=MODEL src=src output=o format=pgn", "did you mean png"),
         ("model=MODEL src=src output=o limit=0", "limit=0: must be at least 1"),
         ("model=MODEL src=src output=o links=links", "add tgt=FILE"),
+        (
+            "model=MODEL src=src output=o links_base=1",
+            "links_base=1: has an effect only with links=; add it, or remove",
+        ),
         ("model=MODEL src=src tgt=tgt output=o links=links granularity=piece", "use granularity=word"),
         ("model=MODEL src=src tgt=tgt output=o links=short", "short has 1 line of links for 4 sentences"),
         ("model=NESTED src=src output=o slots=true format=html", "format=html: slots=true draws pictures; use format="),
@@ -146,6 +164,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     export: [
         ("model=MODEL output=-", NO_STDOUT),
         ("model=NESTED slots=2", "slots=2: the graphs of a run have all of its slots; add output=FOLDER"),
+        ("model=MODEL corpus=x", "corpus=x: a shortlist learns from it; add shortlist=50, or remove corpus="),
         ("model=MODEL shortlist=5", " has no train.arrow to learn from; set corpus=FOLDER"),
         ("model=MODEL output=.", "output=.: already exists; choose another folder"),
         ("model=GRAPHS output=o", ONLY_GRAPHS),
