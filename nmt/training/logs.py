@@ -27,7 +27,8 @@ from nmt.errors import UserError, counted, print_message, reason
 from nmt.files.atomic import open_regular_to_write, write_lines
 from nmt.files.reading import read_json
 from nmt.inference.run_files import METRICS_FILE
-from nmt.settings.plugins import Block, PluginPoint, construct
+from nmt.settings.arguments import parameters_of
+from nmt.settings.plugins import Block, PluginPoint, construct, locate
 from nmt.system.progress import StatusLine, duration, time_left
 from nmt.text.batches import Batch
 from nmt.training.metrics import COLUMNS, HEADER, LOSS, PERCENT, read_rows
@@ -252,6 +253,9 @@ def open_tracker(block: Block | None, folder: Path, *, resume: bool, trust: Sequ
     supplied: dict[str, Any] = {"name": folder.name, "run_name": folder.name, "id": identifier, "run_id": identifier}
     # Not a key of the configuration, which people share: the address may hold a password.
     supplied["tracking_uri"] = os.environ.get("MLFLOW_TRACKING_URI", LOCAL_MLFLOW)
+    # Not what ``**rest`` takes, which WandbLogger passes on to wandb.init.
+    named = parameters_of(locate(target, LOGGER, trust=trust)).named
+    supplied = {key: value for key, value in supplied.items() if key in named}
     try:
         tracker = Tracker(target, construct(block, LOGGER, trust=trust, **supplied))
     except UserError:

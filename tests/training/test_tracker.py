@@ -28,8 +28,10 @@ FAILING = set()
 
 
 class StandIn(Logger):
-    def __init__(self, *, project: str, run_name: str, run_id: str | None = None) -> None:
+    def __init__(self, *, project: str, run_name: str, run_id: str | None = None, **rest: object) -> None:
         super().__init__()
+        if rest:  # wandb.init gets the rest from WandbLogger, and refuses unknown arguments
+            raise TypeError("unexpected keyword argument")
         if project == "refused":
             raise ValueError("no such\\nproject")
         self.run_name, self.run_id = run_name, run_id
