@@ -63,6 +63,13 @@ MARKS = (
     ForeignMark("&amp;", "amp", "characters are written as HTML entities: undo it with html.unescape"),
     ForeignMark("@-@", "@-@", "Moses has split hyphens: undo it with its detokenizer"),
     ForeignMark("\uffed", "\uffed", "OpenNMT has split the words: undo it with its detokenizer"),
+    ForeignMark(
+        "</",
+        "</",
+        "lines have tags of XML or HTML: give their text, or translate with format=html",
+        share=0.2,
+        pattern=re.compile(r"^(?!.*<seg )"),
+    ),
     ForeignMark("<seg ", "<seg", "the text is marked up as test sets of WMT: give what is between <seg> and </seg>"),
     ForeignMark(
         "\t",
@@ -196,7 +203,7 @@ def coverage_problems(counts: Coverage, tokenizer: Tokenizer, advice: str, *, le
         if count <= mark.share * counts.lines or (count < 3 and count < counts.lines):
             continue
         if (learned_it and mark is SUBWORDS) or not (
-            mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces)
+            mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces[4:])  # without </s>
         ):
             lines = f"{count:,} of {counted(counts.lines, 'line')}"
             fixes.setdefault(mark.fix, f"{lines} contain {mark.text.strip() or mark.text!r}; {mark.fix}")

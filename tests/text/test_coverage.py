@@ -126,7 +126,7 @@ def test_capital_letters_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "mark", ["sm@@ all", "▁small", "it &apos;s", "&quot; a", "a &amp; b", "well @-@ known", "end@@"]
+    "mark", ["sm@@ all", "▁small", "it &apos;s", "&quot; a", "a &amp; b", "well @-@ known", "end@@", "<b>x</b>"]
 )
 def test_marks_of_other_tools_are_named_unless_the_tokenizer_knows_them(mark: str) -> None:
     lines = [f"{line} {mark}" for line in ENGLISH]
@@ -147,6 +147,7 @@ def test_marks_of_other_tools_are_named_unless_the_tokenizer_knows_them(mark: st
         (lambda line: line.replace(" ", "|a ") + "|.", "words have factors"),
         (lambda line: line.replace(" a ", " a\uffed "), "OpenNMT has split"),
         (lambda line: f'<seg id="1">{line}</seg>', "between <seg> and </seg>"),
+        (lambda line: f"<p>{line}</p>", "translate with format=html"),
     ],
 )
 def test_formats_of_other_tools_are_named(change, fix: str) -> None:  # type: ignore[no-untyped-def]
