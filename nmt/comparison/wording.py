@@ -11,6 +11,7 @@ from nmt.comparison.models import CompareOptions, FinishedRun, differing_setting
 from nmt.comparison.results import Row
 from nmt.errors import counted
 from nmt.inference.scores import corpus_scores
+from nmt.training.provenance import commit_text
 
 FEW_SENTENCES = 100  # with fewer, single sentences decide
 
@@ -123,7 +124,7 @@ def explain_conditions(rows: Sequence[Row], conditions: Mapping[str, Any], comma
         f"{machine['processor']}, {counted(machine['threads'], 'thread')}, {machine['device']}, {machine['system']}"
     )
     settings = differing_settings({row.label: row.runs[0] for row in rows})
-    commits = sorted({str((run.summary.get("toolkit") or {}).get("commit")) for row in rows for run in row.runs})
+    commits = sorted({commit_text(run.summary.get("toolkit") or {}) for row in rows for run in row.runs})
     return [
         ("command", command),
         ("machine", machine_text),

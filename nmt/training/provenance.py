@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,11 @@ def commit(checkout: Path) -> dict[str, Any]:
         except (OSError, subprocess.SubprocessError):  # git is missing, or refuses a folder of another user
             return unknown
     return {"commit": outputs[0], "changed": bool(outputs[1])}
+
+
+def commit_text(toolkit: Mapping[str, Any]) -> str:
+    """Return the commit that ``summary.json`` stores, and whether the code had changes that it lacks."""
+    return f"{toolkit.get('commit') or 'unknown'}{' with changes' if toolkit.get('changed') else ''}"
 
 
 def device_name(name: str) -> str:

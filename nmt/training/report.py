@@ -31,6 +31,7 @@ from nmt.text.corpus import Corpus
 from nmt.training.fit import Fitted
 from nmt.training.logs import optional, warn
 from nmt.training.metrics import read_metrics
+from nmt.training.provenance import commit_text
 from nmt.training.settings import Train
 
 GROUP = 4096  # test sentences that are translated at once: their alignments are in memory
@@ -295,14 +296,14 @@ def _scores(summary: Mapping[str, Any]) -> list[str]:
 def _training(config: Train, summary: Mapping[str, Any]) -> list[str]:
     parts = ", ".join(f"{count:,} for {PARTS[part]}" for part, count in summary["pairs"].items())
     machine = summary["machine"]
-    commit = summary["toolkit"]["commit"]
     return [
         f"- pairs of sentences: {parts}",
         f"- {counted(summary['epochs'], 'epoch')}, {counted(summary['updates'], 'update')}, "
         f"{summary['seconds']:,.0f} s on {machine['processor'] if machine['device'] == 'cpu' else machine['device']}; "
         f"the weights of epoch {summary['kept_epoch']} were kept",
         f"- optimizer: {describe_setting(config.optimizer)}",
-        f"- seed {summary['seed']}{f', commit {commit}' if commit else ''}; `config.yaml` of the run has all settings",
+        f"- seed {summary['seed']}, commit {commit_text(summary['toolkit'])}; "
+        "`config.yaml` of the run has all settings",
     ]
 
 

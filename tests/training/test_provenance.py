@@ -16,7 +16,7 @@ from tiny import SMALL, stop_at, summary
 
 import nmt
 from nmt.commands.train import train
-from nmt.training.provenance import commit
+from nmt.training.provenance import commit, commit_text
 from nmt.training.report import score_limits
 
 pytestmark = pytest.mark.thorough
@@ -59,15 +59,17 @@ def test_commit_is_that_of_the_checkout_itself(tmp_path: Path, monkeypatch: pyte
     git(tmp_path, "add", "file")
     git(tmp_path, "commit", "-qm", "x")
     expected = git(tmp_path, "rev-parse", "HEAD")
-    assert commit(tmp_path) == {"commit": expected, "changed": False}
+    assert commit(tmp_path) == {"commit": expected, "changed": False} and commit_text(commit(tmp_path)) == expected
     (tmp_path / "untracked").touch()
     assert commit(tmp_path)["changed"] is False
     (tmp_path / "file").write_text("b")
     assert commit(tmp_path) == {"commit": expected, "changed": True}
+    assert commit_text(commit(tmp_path)) == f"{expected} with changes"
     monkeypatch.setenv("GIT_DIR", "/nowhere")  # as in a git hook
     assert commit(tmp_path)["commit"] == expected
     (tmp_path / "site-packages").mkdir()  # an environment inside someone else's checkout
     assert commit(tmp_path / "site-packages") == {"commit": None, "changed": None}
+    assert commit_text(commit(tmp_path / "site-packages")) == "unknown"
     monkeypatch.setenv("PATH", "")
     assert commit(tmp_path) == {"commit": None, "changed": None}
 
