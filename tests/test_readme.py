@@ -127,6 +127,8 @@ def folder(tmp_path: Path, demo: Path) -> Path:
                 (tmp_path / "test.links").write_text(links, encoding="utf-8")
             name = "test2016" if part == "test" else part
             (tmp_path / "data" / "multi30k" / f"{name}.{ending}.gz").write_bytes(gzip.compress(text))
+    sides = "".join(f'<tuv xml:lang="{code}"><seg>a <ph>{{1}}</ph>\n{code}</seg></tuv>' for code in ("de-DE", "en-GB"))
+    (tmp_path / "memory.tmx").write_text(f"<tmx><body><tu>{sides}</tu></body></tmx>", encoding="utf-8")
     return tmp_path
 
 
@@ -143,6 +145,8 @@ def test_commands_of_a_page_work_in_order(page: Path, folder: Path, programs: Pa
             assert printed or "output=" in command, command
     if (folder / "out.txt").exists():
         assert len((folder / "out.txt").read_text(encoding="utf-8").splitlines()) == LINES
+    if (folder / "memory.tsv").exists():
+        assert (folder / "memory.tsv").read_text(encoding="utf-8") == "a en-GB\ta de-DE\n"
     if (folder / "pictures").exists():
         assert list((folder / "pictures").glob("*.png"))
 
