@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +20,7 @@ from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import create_folder
 from nmt.inference.distillation import Distillation
 from nmt.inference.scores import ignore_case
+from nmt.inference.translation import Done, n_best_lists
 from nmt.settings.bounds import AtLeast, AtMost, Folder
 
 if TYPE_CHECKING:
@@ -32,15 +33,18 @@ HELP = """nmt-distill: let a teacher translate the training text, so that a smal
   nmt-distill … min_chrf=30                  keep the reference where chrF is below 30
   nmt-distill … min_chrf=30 rejected=drop    drop these pairs
   nmt-distill … add_original=true            write the original pairs as well
+  nmt-distill … search.n_best=5              of 5 translations, take the one nearest to the reference
   nmt-distill translations=out.txt src=train.en tgt=train.de min_chrf=30 output=distilled
                                              filter finished translations, of any program
 
 Writes train.src and train.tgt into the new folder OUTPUT, and prints where their targets come from. Train on them with
 data.train.src= and data.train.tgt=, and keep your own validation and test sets. If the command is stopped, repeat it to
 continue: finished lines are kept in OUTPUT.shards.
-Sequence-level distillation: Kim & Rush (2016)."""
+Sequence-level distillation and, with search.n_best=, interpolation: Kim & Rush (2016)."""
 
 FILES = ("train.src", "train.tgt")
+Rows = Iterator[tuple[Pair, list[str]]]
+"""Each pair with its translations, after their scores and a tab if they have scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +69,6 @@ class DistillOptions(WorkerOptions):
         if self.model is None and self.translations is None:
             raise UserError("model=null: no teacher; give model=FOLDER, or translations=FILE")
         refuse_both(self, "translations", "model")
-        if self.search.n_best > 1:
-            raise UserError(f"search.n_best={self.search.n_best}: each pair has one target; remove search.n_best=")
 
 
 @command(HELP, DistillOptions)
@@ -94,15 +96,15 @@ def distill(options: DistillOptions) -> None:
     print("\n".join(_summary(distillation, written, options, lowercase=trained_on_lowercase)))
 
 
-def _finished(options: DistillOptions) -> Iterator[tuple[Pair, str]]:
+def _finished(options: DistillOptions) -> Rows:
     """Yield each pair with its line in the file of translations."""
     assert options.translations is not None
     for source, target, line in iterate_lines(options.src, options.tgt, options.translations):
-        yield Pair(source, target), line
+        yield Pair(source, target), [line]
 
 
-def _translated(options: DistillOptions, translator: Translator, shards: ExitStack) -> Iterator[tuple[Pair, str]]:
-    """Return an iterator over the pairs, each with its score, a tab and its translation, from workers."""
+def _translated(options: DistillOptions, translator: Translator, shards: ExitStack) -> Rows:
+    """Return an iterator over the pairs, each with its translations from workers."""
     waiting = deque[list[Pair]]()  # groups that are being translated
 
     def groups() -> Iterator[list[str]]:
@@ -123,15 +125,19 @@ def _translated(options: DistillOptions, translator: Translator, shards: ExitSta
             scores=True,
         )
     )
-    return (row for result in results for row in zip(waiting.popleft(), result.output, strict=True))
+
+    def lists(result: Done) -> Iterable[list[str]]:
+        return n_best_lists(result.output) if options.search.n_best > 1 else ([line] for line in result.output)
+
+    return (row for result in results for row in zip(waiting.popleft(), lists(result), strict=True))
 
 
-def _write(rows: Iterator[tuple[Pair, str]], distillation: Distillation, folder: Path, *, add_original: bool) -> int:
+def _write(rows: Rows, distillation: Distillation, folder: Path, *, add_original: bool) -> int:
     """Write both files, and return how many pairs they have."""
     written = 0
     with line_writer(str(folder / FILES[0])) as write_source, line_writer(str(folder / FILES[1])) as write_target:
-        for pair, line in rows:
-            chosen = distillation.target(pair.target, line)
+        for pair, lines in rows:
+            chosen = distillation.target(pair.target, lines)
             targets = [] if chosen is None else [chosen]
             targets += [pair.target] * add_original
             write_source([pair.source] * len(targets))

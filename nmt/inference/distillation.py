@@ -1,10 +1,13 @@
-"""Sequence-level distillation (Kim & Rush 2016, arXiv 1606.07947): targets that a teacher has translated."""
+"""Sequence-level distillation (Kim & Rush 2016, arXiv 1606.07947): targets that a teacher has translated.
+
+Of several translations, the one nearest to the reference is chosen (sequence-level interpolation, §3.3).
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -32,14 +35,16 @@ class Distillation:
     counts: Counter[str] = field(default_factory=Counter)
     """Number of pairs for each reason of a rejection, and for ``TEACHER``: pairs that keep their translation."""
 
-    def target(self, reference: str, line: str) -> str | None:
+    def target(self, reference: str, lines: Sequence[str]) -> str | None:
         """Return the target of a pair, or None if the pair is dropped.
 
-        ``line`` is the translation, after its score and a tab if it was written with scores. Raises UserError if it
-        lacks a score that ``min_score`` needs.
+        ``lines`` are its translations, best first, each after its score and a tab if it was written with scores. The
+        one with the highest chrF is chosen, and rejected or kept. Raises UserError if it lacks a score that
+        ``min_score`` needs.
         """
+        line = lines[0] if len(lines) == 1 else max(lines, key=lambda line: self._chrf(_text(line), reference))
         score = SCORE.match(line)
-        translation = line[score.end() :] if score else line
+        translation = _text(line)
         reason = self._reason(reference, translation, score)
         self.counts[reason or TEACHER] += 1
         if reason is None:
@@ -77,3 +82,9 @@ class Distillation:
         for reason, count in self.counts.most_common():
             if reason != TEACHER:
                 yield f"{count:,} {fate}: {reason}"
+
+
+def _text(line: str) -> str:
+    """Return the translation in a line, without a score before it."""
+    score = SCORE.match(line)
+    return line[score.end() :] if score else line

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from nmt.search.options import MAX_LENGTH_CEILING
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
 CUT = f"its translation was cut after {MAX_LENGTH_CEILING:,} pieces; give shorter sentences, one per line"
 SEPARATOR = re.compile(r"\|{3,}")
+ESCAPED = re.compile("(?:&#124;){3,}")
 ScoreColumn = bool | Literal["confidence"]
 """The number in front of a translation: none, its score or its confidence."""
 
@@ -121,6 +123,12 @@ def output_lines(
             yield f"{_score(best, scores):.6f}\t{best.text}"
         else:
             yield best.text
+
+
+def n_best_lists(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the n-best list of each input line, from lines as above: each translation after its score and a tab."""
+    for _, columns in groupby((line.split(" ||| ") for line in lines), key=itemgetter(0)):
+        yield [f"{score}\t{ESCAPED.sub(lambda bars: '|' * bars[0].count('&'), text)}" for _, text, score in columns]
 
 
 def _score(translation: Translation, scores: ScoreColumn) -> float:

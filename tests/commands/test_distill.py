@@ -64,6 +64,22 @@ def test_targets_are_those_of_nmt_translate(words: list[str], call: Call, monkey
     ]
 
 
+def test_the_nearest_of_several_translations_is_the_target(
+    words: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GROUP", 37)
+    translate([words[0], "input=src", "output=lists.txt", "engine=onnx", "threads=1", "search.n_best=3"])
+    lists: list[list[str]] = [[] for _ in SOURCE]
+    for line in Path("lists.txt").read_text("utf-8").splitlines():
+        row, text, _ = line.split(" ||| ")
+        lists[int(row)].append(text)
+    assert len({len(texts) for texts in lists}) > 1
+    references = [texts[-1] or "target" for texts in lists]  # chrF does not count spaces
+    write_lines("tgt", references)
+    call(distill, *words, "search.n_best=3", "workers=2")
+    assert [text.replace(" ", "") for text in read("train.tgt")] == [text.replace(" ", "") for text in references]
+
+
 @pytest.mark.parametrize("original", [False, True])
 def test_finished_translations_are_filtered(words: list[str], original: bool, call: Call) -> None:
     write_lines("good", [text.upper() if number % 3 else "other" for number, text in enumerate(TARGET)])

@@ -114,7 +114,10 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("src=src tgt=tgt output=o translations=one", "src has 4 lines, one has 1 line"),
         ("src=src tgt=tgt output=o translations=tgt min_score=-1", "min_score=-1: translation 1 has no score"),
         ("src=src tgt=tgt output=o translations=tgt min_chrf=101", "min_chrf=101: must be at most 100"),
-        ("src=src tgt=tgt output=o model=MODEL search.n_best=2", "search.n_best=2: each pair has one target; remove"),
+        (
+            "src=src tgt=tgt output=o translations=src search.n_best=2",
+            "search.n_best=2: has an effect only with model=; add it, or remove",
+        ),
         ("src=src tgt=tgt output=o model=MODEL address=auto", "address=auto: belongs to a cluster; add cluster=ray"),
         ("src=src tgt=one output=o model=GRAPHS", "src has 4 lines, one has 1 line"),
         ("src=nowhere tgt=tgt output=o model=GRAPHS", "nowhere: No such file"),
