@@ -19,7 +19,7 @@ MARKUP = re.compile(
 )
 TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)")
 SPACES = re.compile(r"[ \t\r\n\f]+")  # as HTML reads them
-OPAQUE = frozenset({"code", "kbd", "samp", "var", "tt"})  # inline elements whose text is not translated
+OPAQUE = frozenset({"code", "kbd", "samp", "var", "tt", "math"})  # inline elements whose text is not translated
 VOID = frozenset({"br", "img", "wbr", "input", "hr"})
 NOTE = re.compile(r"<(su[pb]|a)\b[^<>]*>((?:(?!</?\1\b).)*)</\1\s*>(?!\w)", re.DOTALL | re.IGNORECASE)
 MOST_UNCLOSED = 100  # each search for an end that is not there reads the rest of the text

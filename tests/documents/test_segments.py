@@ -26,6 +26,7 @@ def test_unchanged_lines_give_the_text_and_the_page_back(text: str) -> None:
         ("<script>if (a < b) { go('<p>no</p>') }</script><p>yes</p>", ["yes"]),
         ("<p>a<br/>b<!-- not <b>this</b> --></p>", ["a", "b<!-- not <b>this</b> -->"]),
         ("<pre>kept\n  <b>as it is</b></pre>x <code>y</code>", ["x <code>y</code>"]),
+        ("<p>a <math><mi>b</mi></math> c</p>", ["a <math><mi>b</mi></math> c"]),
         ("<ul>\n  <li>one\n  two</li>\n  <li> <img> </li></ul>", ["one\n  two"]),
         ("no markup, 1 <2 and a <3 b &amp;", ["no markup, 1 <2 and a <3 b &amp;"]),
         ("<td>&nbsp;</td><td>1,250.50 &euro;</td><td>2 <b>m</b></td>", ["2 <b>m</b>"]),

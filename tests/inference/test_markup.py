@@ -134,6 +134,7 @@ def without_code(tree: Tree) -> dict[tuple[str, ...], int]:
         ("<img> a dog", "ein Hund", "0-0 1-1", "<img> ein Hund"),
         ("<img>a dog", "ein Hund", "0-0 1-1", "<img>ein Hund"),
         ("3 &lt; 4 &amp; <i>x</i>", "3 < 4 & y", "0-0 1-1 2-2 3-3 4-4", "3 &lt; 4 &amp; <i>y</i>"),
+        ("a <math><mi>x</mi></math> b", "ein 1 z", "0-0 1-1 2-2", "ein <math><mi>x</mi></math> z"),
         ("run <code>a &lt; b</code> now", "jetzt 1 laufen", "0-2 1-1 2-0", "jetzt <code>a &lt; b</code> laufen"),
         (
             'run <b class="notranslate">a<b>b</b> c</b> now',
