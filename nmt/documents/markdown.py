@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from nmt.documents.segments import has_letters
 from nmt.errors import UserError, print_message
 from nmt.inference.markup import MARKUP
+from nmt.inference.protection import AFTER_ADDRESS
 
 FRONT_MATTER = re.compile(  # YAML, or TOML
     r"(?:---[ \t]*\n.*?\n(?:---|\.\.\.)|\+\+\+[ \t]*\n.*?\n\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
@@ -45,7 +46,9 @@ FIELD = re.compile(
 FORMULA = re.compile(r"\$\$[^$]+\$\$|\$(?!\s)(?:[^$\\]|\\.)+(?<!\s)\$(?!\d)", re.DOTALL)  # not $5 or $10
 TASK = re.compile(r"\[[ xX]\][ \t]+")
 ADDRESS = re.compile(
-    rf"{MARKUP.pattern}|(?P<address>(?<!\w)(?:https?://|www\.)(?:[^\s<>\"'`&]|&amp;)*[\w/])", re.DOTALL
+    rf"{MARKUP.pattern}|"
+    rf"(?P<address>(?<![a-zA-Z0-9_])(?:https?://|www\.)(?:[^\s<>\"'`&{AFTER_ADDRESS}]|&amp;)*[\w/])",
+    re.DOTALL,
 )
 CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 AUTOLINK = re.compile(r"<[^<>\s]+>")

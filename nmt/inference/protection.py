@@ -15,19 +15,23 @@ from nmt.inference.markup import NOTE, Tag, fragment_parts, place_tags
 from nmt.inference.terms import Required, write_terms
 from nmt.inference.translation import Translation
 from nmt.text.glossary import Glossary
+from nmt.text.writing import UNSPACED
 
+AFTER_ADDRESS = r"\u3001-\u3003\u3008-\u301f\uff01-\uff1f"  # marks of Chinese and Japanese, which need no spaces
+LETTER = rf"[^\W{UNSPACED.pattern[1:-1]}]"
+ADDRESS = rf"(?<![a-zA-Z0-9_])(?:https?://|www\.)[^\s<>\"'`{AFTER_ADDRESS}]*[\w/]"
 # No pattern reads far ahead from every start, so hostile lines take linear time.
 PLACEHOLDER = re.compile(
     r"""
     [\U000f0000-\U000fffff]                                        # for private use, such as an element of HTML
   | `[^`]+`                                                        # code
-  | (?<!\w)(?:https?://|www\.)[^\s<>"'`]*[\w/]                     # an address
-  | (?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+        # an e-mail address
+  | ADDRESS
+  | (?<![.+-])(?<!LETTER)(?:[.+-]|LETTER){1,64}@(?:-|LETTER){1,64}(?:\.(?:-|LETTER){1,64})+  # an e-mail address
   | \$?(?<!\{)\{{1,2}[^{}\s]{0,100}\}{1,2}                         # a field of Python, JavaScript, …
   | (?<!\d)%(?:\(\w{1,100}\)|\d{1,3}\$)?[-+\#0]{0,3}\d{0,3}(?:\.\d{1,3})?[sdiufgxXeEcr@](?![a-zA-Z]{2})  # of printf
   | &(?:[a-zA-Z]{1,30}|\#\d{1,7}|\#x[0-9a-fA-F]{1,6});             # a character of HTML
   | (?P<number>(?<!\w)(?<!\d[.,:])\d+(?:[.,:/-]\d+)*(?!\w))
-    """,
+    """.replace("ADDRESS", ADDRESS).replace("LETTER", LETTER),
     re.VERBOSE,
 )
 ELEMENT = re.compile("[\U000f0000-\U000fffff]")

@@ -127,6 +127,7 @@ def test_code_and_links_stay_and_marks_are_balanced(block: str, parts: list[str]
             "x <code>nmt-0</code>.",
             "x https://a.b/c_d?e&f=g.",
         ),
+        ("见https://a.b/c。d", "见<code>nmt-0</code>。d", "x <code>nmt-0</code>.", "x https://a.b/c."),
         (
             "a [b *c*]{.d} e",
             "a <nmt-0>b <nmt-1>c</nmt-1></nmt-0> e",

@@ -21,7 +21,7 @@ from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.model import open_onnx
-from nmt.inference.protection import Protection
+from nmt.inference.protection import PLACEHOLDER, Protection
 from nmt.inference.terms import Required, write_terms
 from nmt.inference.translation import Translation, alignment_lines
 from nmt.inference.translator import Translator
@@ -310,3 +310,11 @@ def test_onnx_writes_the_same_terms(tmp_path: Path, glossary: str) -> None:
     lines = [f"{line} {placeholder}" for line in LINES for placeholder in PLACEHOLDERS[:4]]
     onnx = Translator(open_onnx(tmp_path, LoadSettings(engine="onnx", threads=1)), check_text=False)
     assert onnx.texts(lines, options) == translator.texts(lines, options)
+
+
+@pytest.mark.parametrize("before", ["", "请访问", "見て（", "ดู"])
+@pytest.mark.parametrize("after", ["", "。谢谢", "，再说", "）です"])
+@pytest.mark.parametrize("address", ["https://example.org/a_b?c=1", "www.example.org", "me@example.org", "{name}"])
+def test_addresses_between_letters_without_spaces_are_placeholders(before: str, address: str, after: str) -> None:
+    assert [match[0] for match in PLACEHOLDER.finditer(f"{before}{address}{after}")] == [address]
+    assert [match[0] for match in PLACEHOLDER.finditer(f"a{address} jörg@müller.de")][-1] == "jörg@müller.de"
