@@ -35,8 +35,8 @@ CONSTANTS = {"true": True, "false": False}
 def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> Options:
     """Return conf/``name``.yaml with the overrides in ``arguments`` as an instance of the dataclass ``schema``.
 
-    Raises one UserError that lists every unknown key, missing key and wrong value, or, if there are none, every key
-    without effect: ``schema.OWNERS`` maps settings to others, of which one must be given.
+    Raises one UserError that lists every unknown key, missing key and wrong value, or else every key without effect:
+    ``schema.OWNERS`` maps settings to others, of which one must be given.
     """
     overrides = _split(arguments)
     choices: dict[str, str] = {}

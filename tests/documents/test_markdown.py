@@ -195,7 +195,7 @@ def test_text_between_two_tables_of_pandoc_is_translated() -> None:
     assert Markdown(f"{table}\ne\n\n{table}\nf\n---\n\n---\ng\n\n---\n", "a.md").lines == ["e", "f", "g"]
 
 
-def test_items_of_lists_of_pandoc_are_lines_of_their_own() -> None:
+def test_items_of_lists_of_pandoc_are_separate_lines() -> None:
     text = "2. one\n    a.  two\n    b.  three\n    four\n\ni)  five\nii. six\n#. seven\nVitamin\nB. eight\n"
     document = Markdown(text, "a.md")
     assert [re.sub("<[^<>]*>", "", line) for line in document.lines] == [
