@@ -203,7 +203,9 @@ def _clear(folder: Path) -> None:
 
 def _measured(folder: Path, summary: dict[str, Any]) -> dict[str, Any]:
     """Return the values of the table, and the objective: the best value of ``training.monitor``."""
-    values = {**(summary["test"] or {}), **summary, "valid_loss": _valid_loss(folder, summary["kept_epoch"])}
+    averaged = summary.get("averaged_epochs")  # no epoch has validated their mean
+    loss = None if averaged else _valid_loss(folder, summary["kept_epoch"])
+    values = {**(summary["test"] or {}), **summary, "valid_loss": loss}
     return {"objective": summary["valid_best"], **{column.key: values.get(column.key) for column in RESULTS}}
 
 

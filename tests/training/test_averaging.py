@@ -13,6 +13,7 @@ from builders import call_before
 from pytorch_lightning.plugins.precision import MixedPrecision
 from tiny import WITHOUT_ATTENTION, metrics, stored_weights, summary
 
+from nmt.commands.sweep import _measured
 from nmt.commands.train import train
 from nmt.config.compose import train_config
 from nmt.text.batches import Batch
@@ -92,6 +93,10 @@ def test_average_of_the_best_checkpoints_is_kept_if_it_validates_as_well(
     content = summary(run)
     assert content["averaged_epochs"] == ([2, 3] if better else None)
     assert (content["valid_best"] == 0.5) is better
+    kept = "mean of the weights of epochs 2, 3 was" if better else f"weights of epoch {content['kept_epoch']} were"
+    assert f"the {kept} kept" in (run / "card.md").read_text()
+    logged = float(metrics(run, "valid_loss")[content["kept_epoch"] - 1]["valid_loss"])
+    assert _measured(run, content)["valid_loss"] == (None if better else logged)
     assert f"the {'average' if better else 'best checkpoint'} is kept" in capsys.readouterr().err
 
 
