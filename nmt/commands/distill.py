@@ -51,7 +51,10 @@ Rows = Iterator[tuple[Pair, list[str]]]
 class DistillOptions(WorkerOptions):
     """The settings in conf/distill.yaml."""
 
-    OWNERS = dict.fromkeys(("search", "engine", "slots", "shortlist", "workers", "cluster"), ["model"])
+    OWNERS = {
+        **WorkerOptions.OWNERS,
+        **dict.fromkeys(("search", "engine", "slots", "shortlist", "adapter", "workers", "cluster"), ["model"]),
+    }
     model: str | None
     translations: str | None
     src: str
@@ -65,7 +68,6 @@ class DistillOptions(WorkerOptions):
     workers: WorkerCount
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.model is None and self.translations is None:
             raise UserError("model=null: no teacher; give model=FOLDER, or translations=FILE")
         refuse_both(self, "translations", "model")

@@ -55,7 +55,7 @@ class EvaluateOptions(ModelOptions):
     """The settings in conf/evaluate.yaml."""
 
     OWNERS = {
-        **dict.fromkeys(("search", "engine", "slots"), ["model"]),
+        **dict.fromkeys(("search", "engine", "slots", "adapter"), ["model"]),
         **dict.fromkeys(("lowercase", "evaluation"), ["model", "hypotheses"]),
         **dict.fromkeys(("links_base", "links_swap"), ["links"]),
         **dict.fromkeys(("alignments_base", "alignments_swap"), ["alignments"]),
@@ -81,8 +81,6 @@ class EvaluateOptions(ModelOptions):
         if self.alignments is not None:
             self._check_alignments()
             return
-        if self.model is None and self.adapter is not None:
-            raise UserError(f"adapter={self.adapter}: needs the model that it was trained for; add model=FOLDER")
         if self.model is None and self.hypotheses is None:
             raise UserError(
                 "hypotheses=null: nothing to score; give hypotheses=FILE, or model=FOLDER src=FILE, or alignments=FILE"

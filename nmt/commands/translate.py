@@ -80,18 +80,16 @@ WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]
 class WorkerOptions(EngineOptions):
     """The settings of a command whose workers can translate."""
 
+    OWNERS = {"address": ["cluster"]}
     cluster: Literal["ray"] | None
     address: str | None
-
-    def __post_init__(self) -> None:
-        if self.address is not None and self.cluster is None:
-            raise UserError(f"address={self.address}: belongs to a cluster; add cluster=ray, or remove address=")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateOptions(WorkerOptions):
     """The settings in conf/translate.yaml."""
 
+    OWNERS = {**WorkerOptions.OWNERS, "cluster": ["workers"]}
     model: str | list[str]
     input: str | None
     memory: str | None
@@ -121,8 +119,6 @@ def _require_consistent(options: TranslateOptions) -> None:
     refuse_both(options, "prefix", "memory", "workers")
     if options.workers is not None:
         _require_shards(options)
-    elif options.cluster is not None:
-        raise UserError(f"cluster={options.cluster}: needs a number of workers; add workers=4")
 
 
 def _warn_of_format(name: str, form: str) -> None:
