@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
@@ -103,8 +105,7 @@ class TextCheck:
     def __init__(self, side: str, tokenizer: Tokenizer, other: Tokenizer) -> None:
         self.counts = Coverage()
         self._side, self._tokenizer, self._other = side, tokenizer, other
-        self._lines: list[str] = []
-        self._encoded: list[list[int]] = []
+        self._uncounted = deque[tuple[str, list[int]]]()  # threads may share a model
         self._sample: list[str] = []
         self._due = EARLY
         self._warned = False
@@ -115,9 +116,8 @@ class TextCheck:
         """Count a line with its piece ids."""
         if self._warned:
             return
-        self._lines.append(line)
-        self._encoded.append(ids)
-        if len(self._lines) >= AT_ONCE:
+        self._uncounted.append((line, ids))
+        if len(self._uncounted) >= AT_ONCE:
             self._count()
             if self.counts.characters >= self._due:
                 self._due *= 2
@@ -134,10 +134,15 @@ class TextCheck:
             warnings.warn(f"{self._side} text: {reason}", stacklevel=3)
 
     def _count(self) -> None:
-        self.counts.count(self._tokenizer, self._lines, self._encoded)
-        self._sample += self._lines[: SAMPLE - len(self._sample)]
-        self._lines = []
-        self._encoded = []
+        lines = list[str]()
+        encoded = list[list[int]]()
+        with suppress(IndexError):  # of the empty deque
+            while True:
+                line, ids = self._uncounted.popleft()
+                lines.append(line)
+                encoded.append(ids)
+        self.counts.count(self._tokenizer, lines, encoded)
+        self._sample += lines[: SAMPLE - len(self._sample)]
 
     def _reason(self) -> str | None:
         counts, tokenizer = self.counts, self._tokenizer

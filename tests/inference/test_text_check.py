@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import BAHDANAU, random_trained, tiny_config
@@ -17,6 +18,7 @@ from nmt.inference.memories import encode_line
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
+from nmt.text.coverage import Coverage
 from nmt.text.tokenizer import Tokenizer
 
 ENGLISH = [
@@ -92,6 +94,26 @@ def test_lines_that_come_one_by_one_are_judged_when_their_number_has_doubled(
             check.conclude()
     assert len(caught) == 1
     assert judged == [1, 2, 4, 8][: len(judged)]
+
+
+def test_a_line_that_is_read_while_others_are_counted_is_not_lost(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = translator.source_check
+    others = iter(ENGLISH)
+
+    def count(counts: Coverage, tokenizer: Tokenizer, *texts: Any, original: Any = Coverage.count) -> None:
+        original(counts, tokenizer, *texts)
+        for line in others:  # as another thread does
+            check.read(line, tokenizer.encode(line))
+            break
+
+    monkeypatch.setattr(Coverage, "count", count)
+    for line in ENGLISH:
+        check.read(line, translator.loaded_model.source.encode(line))
+        check.conclude()
+    check.conclude()
+    assert check.counts.lines == 2 * len(ENGLISH)
 
 
 @pytest.mark.parametrize(
