@@ -1,24 +1,26 @@
 """How much quality do small models keep that learn from a large one, and how fast and small are they?
 
-The teacher translates the training text of Multi30k (nmt-distill). Students with three attentions and three decoders,
-and a Transformer, then learn from the original text or from the distilled one. An interrupted benchmark continues where
+The teacher translates the training text (nmt-distill): captions of Multi30k, or short sentences of Tatoeba. Students with
+three attentions and three decoders, and a Transformer, then learn from the original text or from the distilled one. An interrupted benchmark continues where
 it stopped; results/records keeps what has finished. Speeds and sizes are those of the folder that nmt-export
 engine=onnx-int8 writes.
 
     python -m benchmarks.quality.students --data data/multi30k
     python -m benchmarks.quality.students --cells memory-ssru-original --epochs 16
+    python -m benchmarks.quality.students --corpus tatoeba --data data/tatoeba-de-en
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.quality.memory_gap import HALF
+from benchmarks.quality.memory_gap import CORPORA, HALF, Corpus, files, sides
 from benchmarks.report import argument_parser, header, save, table
 from benchmarks.runs import Runs, evaluate, program
 from nmt import Translator
@@ -32,8 +34,9 @@ CELLS += [f"{cell}-long" for cell in ("bahdanau-lstm-distilled", "located_memory
 CELLS += ["located_memory-mingru-distilled-long"]
 CELLS += [f"located_memory-{decoder}-distilled-wide" for decoder in ("lstm", "mingru")]
 CELLS += ["bahdanau-lstm-original", "memory-lstm-original", "multi_head-transformer-distilled"]
+TATOEBA_CELLS = [f"{cell}-distilled" for cell in ("bahdanau-lstm", "located_memory-lstm", "located_memory-mingru")]
+TATOEBA_CELLS += ["multi_head-transformer-distilled"]
 SIZE = 192
-LONG_EPOCHS = 20  # of the Transformer, and of students called long or wide
 WIDE = 256  # units of students called wide
 TRANSFORMER = [
     *("encoder=transformer", "attention.heads=4", "attention.inner.score=scaled_dot", "attention.separate_values=true"),
@@ -41,36 +44,61 @@ TRANSFORMER = [
     *("encoder.layers=4", "decoder.layers=2", "decoder.tied=true", "schedule.warmup_steps=1000"),
     *("batches.max_tokens=2048", "precision=bf16"),
 ]
+
+
+class Plan(NamedTuple):
+    """The students of a corpus."""
+
+    cells: list[str]
+    long_epochs: int
+    """Epochs of the Transformer, and of students called long or wide."""
+    shared: list[str]
+    """Settings of all runs."""
+
+
+PLANS = {
+    "captions": Plan(CELLS, 20, []),
+    "tatoeba": Plan(TATOEBA_CELLS, 12, ["batches.max_tokens=2048", "precision=bf16"]),
+}
 COLUMNS = ("model", "parameters", "BLEU", "BLEU int8", "chrF int8", "MB int8", "words/s int8", "min")
 ROUNDS = 3
 
 
 def main() -> None:
-    parser = argument_parser(
-        __doc__, "students.md", runs="runs/students", threads=1, data="data/multi30k", report_only=True
-    )
-    parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS, help="students; default: all")
+    parser = argument_parser(__doc__, "students.md", runs="runs/students", threads=1, report_only=True)
+    parser.add_argument("--corpus", choices=PLANS, default="captions", help="default: %(default)s")
+    parser.add_argument("--data", type=Path, help="default: data/multi30k, or the usual folder of another corpus")
+    parser.add_argument("--cells", nargs="+", choices=CELLS, help="students; default: all of the corpus")
     parser.add_argument("--epochs", type=int, default=12, help="of the students; default: %(default)s")
     args = parser.parse_args()
+    corpus, plan = CORPORA[args.corpus], PLANS[args.corpus]
+    data = args.data or Path(corpus.default)
     runs = Runs.of(args)
-    folder = f"data.folder={args.data.resolve()}"
     if not args.report_only:
-        runs.train("teacher", [*TEACHER, folder])
-        distilled = args.runs / "distilled"
-        if not distilled.is_dir():
-            runs.records["teacher"]["scores"].pop("distilled", None)
-        runs.score("teacher", "distilled", partial(distil, data=args.data, output=distilled))
-        for cell in args.cells:
-            attention, decoder, text, *more = cell.split("-")
-            is_transformer = decoder == "transformer"
-            files = [f"data.train.{side}={(distilled / f'train.{side}').resolve()}" for side in ("src", "tgt")]
-            count = LONG_EPOCHS if more or is_transformer else args.epochs
-            epochs = [f"training.{key}={count}" for key in ("max_epochs", "patience")]
-            settings = student(WIDE if more == ["wide"] else SIZE)
-            settings += [f"attention={attention}", f"decoder={decoder}", *epochs, folder]
-            settings += TRANSFORMER if is_transformer else []
-            runs.train(cell, [*settings, *(files if text == "distilled" else [])])
-    write_report(args.output, args.data, runs, args.epochs)
+        train(args.cells or plan.cells, args, data, runs)
+    write_report(args.output.with_stem(args.output.stem + corpus.suffix), args, data, runs)
+
+
+def train(cells: Sequence[str], args: Any, data: Path, runs: Runs) -> None:
+    """Train the teacher, write the distilled text, and train the students ``cells``."""
+    corpus, plan = CORPORA[args.corpus], PLANS[args.corpus]
+    original = files(corpus, data.resolve())
+    teacher = f"{corpus.prefix}teacher"
+    runs.train(teacher, [*TEACHER, *plan.shared, *original])
+    output = args.runs / f"{corpus.prefix}distilled"
+    if not output.is_dir():
+        runs.records[teacher]["scores"].pop("distilled", None)
+    runs.score(teacher, "distilled", partial(distil, corpus=corpus, data=data, output=output))
+    distilled = [f"data.train.{side}={(output / f'train.{side}').resolve()}" for side in ("src", "tgt")]
+    for cell in cells:
+        attention, decoder, name, *more = cell.split("-")
+        is_transformer = decoder == "transformer"
+        count = plan.long_epochs if more or is_transformer else args.epochs
+        words = [*student(WIDE if more == ["wide"] else SIZE), f"attention={attention}", f"decoder={decoder}"]
+        words += [f"training.{key}={count}" for key in ("max_epochs", "patience")]
+        words += [word for word in TRANSFORMER if is_transformer and word not in plan.shared]
+        text = [*distilled, *original[2:]] if name == "distilled" else original
+        runs.train(f"{corpus.prefix}{cell}", [*words, *plan.shared, *text])
 
 
 def student(size: int) -> list[str]:
@@ -81,23 +109,23 @@ def student(size: int) -> list[str]:
     return settings
 
 
-def distil(teacher: Path, data: Path, output: Path) -> dict[str, Any]:
+def distil(teacher: Path, corpus: Corpus, data: Path, output: Path) -> dict[str, Any]:
     """Write the distilled text, and return the lines that nmt-distill prints about it."""
     program("export", f"model={teacher}", "engine=onnx")
-    files = (f"src={data / 'train.en.gz'}", f"tgt={data / 'train.de.gz'}", f"output={output}")
-    words = (f"model={teacher}", *files, f"min_chrf={MIN_CHRF}", "engine=onnx", "threads=1")
+    text = (*sides(corpus, data / corpus.train), f"output={output}")
+    words = (f"model={teacher}", *text, f"min_chrf={MIN_CHRF}", "engine=onnx", "threads=1")
     return {"lines": program("distill", *words).splitlines()[:-2]}
 
 
-def measure(run: Path, data: Path) -> dict[str, float]:
+def measure(run: Path, corpus: Corpus, data: Path) -> dict[str, float]:
     """Return scores, size and speed of the model in the folder ``run``."""
     small = run.with_name(f"{run.name}-int8")
     if not small.is_dir():
         program("export", f"model={run}", f"output={small}", "engine=onnx-int8")
-    test = [f"src={data / 'test2016.en.gz'}", f"tgt={data / 'test2016.de.gz'}", "lowercase=true"]
+    test = [*sides(corpus, data / corpus.sets[1]), "lowercase=true"]
     exact, integers = evaluate(f"model={run}", *test), evaluate(f"model={small}", *test, "engine=onnx-int8")
     weights = torch.load(run / "model.pt", weights_only=True)["weights"]
-    lines = list(read_lines(data / "test2016.en.gz"))
+    lines = list(read_lines(Path(test[0].removeprefix("src="))))
     translator = Translator.load(small, engine="onnx-int8", threads=1)
     seconds = []
     for _ in range(ROUNDS):
@@ -114,28 +142,37 @@ def measure(run: Path, data: Path) -> dict[str, float]:
     }
 
 
-def write_report(file: Path, data: Path, runs: Runs, epochs: int) -> None:
+def write_report(file: Path, args: Any, data: Path, runs: Runs) -> None:
     """Write the table of all runs that have finished."""
+    corpus, plan = CORPORA[args.corpus], PLANS[args.corpus]
     rows = []
-    for name in ("teacher", *CELLS):
+    for name in ("teacher", *plan.cells):
         title = name.replace("-", ", ")
-        run = runs.finished(name)
+        run = runs.finished(corpus.prefix + name)
         if run is None:
             rows.append([title, *["not run"] * (len(COLUMNS) - 1)])
             continue
-        score = runs.score(name, "test", partial(measure, data=data))
+        score = runs.score(corpus.prefix + name, "test", partial(measure, corpus=corpus, data=data))
         numbers = [f"{score['parameters'] / 1e6:.1f} M", *(f"{score[key]:.2f}" for key in ("bleu", "bleu_int8"))]
         numbers += [f"{score['chrf_int8']:.2f}", f"{score['megabytes']:.1f}", f"{score['words_per_s']:,.0f}"]
         rows.append([title, *numbers, f"{run['seconds'] / 60:.0f}"])
-    teacher = runs.records.get("teacher", {"scores": {}})["scores"].get("distilled", {"lines": []})
+    teacher = runs.records.get(f"{corpus.prefix}teacher", {"scores": {}})["scores"].get("distilled", {"lines": []})
     facts = [
-        f"teacher: Bahdanau attention, 256 units, 12 epochs; students: {SIZE} units, {epochs} epochs",
-        f"transformer: four layers in the encoder, two in the decoder, {LONG_EPOCHS} epochs, bf16",
-        f"long: {LONG_EPOCHS} epochs; wide: {LONG_EPOCHS} epochs, {WIDE} units",
-        "test2016, both sides lower-cased, beam 5, one seed; source words per second of processor time, one thread",
+        f"teacher: Bahdanau attention, 256 units, 12 epochs; students: {SIZE} units, {args.epochs} epochs",
+        f"transformer: four layers in the encoder, two in the decoder, {plan.long_epochs} epochs, bf16",
+    ]
+    if any(name.endswith(("long", "wide")) for name in plan.cells):
+        facts.append(f"long: {plan.long_epochs} epochs; wide: {plan.long_epochs} epochs, {WIDE} units")
+    facts += [f"all: {' '.join(plan.shared)}"] if plan.shared else []
+    facts += [
+        f"{corpus.sets[1]}, both sides lower-cased, beam 5, one seed; source words per second of processor time, one "
+        "thread",
         *(f"distilled text: {line}" for line in teacher["lines"]),
     ]
-    save(file, [*header("Small models that learn from a large one", *facts, runs.commits()), *table(COLUMNS, rows)])
+    on = f" on {corpus.title}" if corpus.prefix else ""
+    save(
+        file, [*header(f"Small models that learn from a large one{on}", *facts, runs.commits()), *table(COLUMNS, rows)]
+    )
 
 
 if __name__ == "__main__":
