@@ -31,7 +31,7 @@ def test_pieces_spell_the_lower_cased_text_and_are_in_the_vocabulary(tmp_path: P
     for part in ("train", "valid"):
         for language in ("en", "de"):
             write_lines(tmp_path / f"{part}.{language}.gz", LINES)
-    args = Namespace(runs=tmp_path / "runs", students=tmp_path / "students", data=tmp_path)
+    args = Namespace(runs=tmp_path / "runs", students=tmp_path / "students", data=tmp_path, corpus="captions")
     folder = marian.write_pieces("original", args)
     entries = (folder / "vocab.yml").read_text(encoding="utf-8").splitlines()
     names = [json.loads(entry.rpartition(":")[0]) for entry in entries]

@@ -6,6 +6,7 @@ Transformer, which is converted to CTranslate2 too. Seconds are those of the pro
 
     python -m benchmarks.quality.marian --marian marian/bin/python --ct2 ct2/bin/python
     python -m benchmarks.quality.marian --marian marian/bin/python --ct2 ct2/bin/python --report-only
+    python -m benchmarks.quality.marian --marian marian/bin/python --ct2 ct2/bin/python --report-only --corpus tatoeba
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,18 +30,22 @@ from sacrebleu import BLEU, CHRF
 
 from benchmarks.machine import peak_memory
 from benchmarks.quality.ct2_transformer import arrays
+from benchmarks.quality.memory_gap import CORPORA, sides
+from benchmarks.quality.students import PLANS
 from benchmarks.report import argument_parser, header, save, table, with_quartiles
 from benchmarks.runs import end_with_parent, program, read_records
 from nmt.data.text_files import read_lines
 from nmt.files.atomic import write_lines
 from nmt.inference.model_folder import load_folder
+from nmt.system.machine import usable_cores
 from nmt.text.tokenizer import SPECIALS, Tokenizer
 
 PEER = Path(__file__).with_name("marian_peer.py")
 CONVERTED = "multi_head-transformer-distilled"  # this student runs in CTranslate2 too
-STUDENTS = tuple(f"{name}-distilled-long" for name in ("bahdanau-lstm", "located_memory-lstm", "located_memory-mingru"))
-STUDENTS += tuple(f"located_memory-{decoder}-distilled-wide" for decoder in ("lstm", "mingru"))
-OURS = ("teacher", *STUDENTS, CONVERTED)
+STUDENTS = {
+    "captions": [name for name in PLANS["captions"].cells if name.endswith(("long", "wide"))],
+    "tatoeba": [name for name in PLANS["tatoeba"].cells if name != CONVERTED],
+}
 SHORTLIST = 50  # translations per source piece, in a second folder of each of STUDENTS
 SIZES = {
     "small": "--dim-emb 192 --enc-depth 4 --dec-depth 2 --transformer-heads 4 --transformer-dim-ffn 384",
@@ -72,7 +77,8 @@ JOBS = {
     "words/s, one line": {"batch": 1, "beam": 5},
     "words/s, one line greedy": {"batch": 1, "beam": 1},
 }
-LINES = {32: 200, 1: 40}  # timed lines of test2016
+LINES = {32: 200, 1: 40}  # timed lines of the test set
+TWO_CORES = "words/s, two cores"  # all lines in batches, beam 5, by the clock
 BASE = "CTranslate2 int8"
 MAX_POSITIONS = 1024
 
@@ -86,54 +92,67 @@ class System(NamedTuple):
     folder: Path
     trained: Path
 
-    def command(self) -> list[str]:
-        return [self.python, os.path.relpath(PEER), self.engine, str(self.folder)]
+    def command(self, threads: int = 1) -> list[str]:
+        return [self.python, os.path.relpath(PEER), self.engine, str(self.folder), str(threads)]
 
 
 def main() -> None:
-    parser = argument_parser(
-        __doc__, "marian.md", rounds=5, runs="runs/marian", threads=None, data="data/multi30k", report_only=True
-    )
+    parser = argument_parser(__doc__, "marian.md", rounds=5, runs="runs/marian", threads=None, report_only=True)
+    parser.add_argument("--corpus", choices=STUDENTS, default="captions", help="default: %(default)s")
+    parser.add_argument("--data", type=Path, help="default: data/multi30k, or the usual folder of another corpus")
     parser.add_argument("--marian", type=Path, required=True, help="a Python with pymarian and sentencepiece")
     parser.add_argument("--ct2", type=Path, required=True, help="a Python with ctranslate2 and sentencepiece")
     parser.add_argument("--students", type=Path, default=Path("runs/students"), help="default: %(default)s")
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS[:1], help="models of Marian")
     parser.add_argument("--epochs", type=int, default=40, help="of Marian; default: %(default)s")
     args = parser.parse_args()
+    corpus = CORPORA[args.corpus]
+    args.data = args.data or Path(corpus.default)
+    args.output = args.output.with_stem(args.output.stem + corpus.suffix)
     for cell in () if args.report_only else args.cells:
         train(cell, args)
-    systems = [
-        system for name in OURS if (args.students / name / "summary.json").is_file() for system in ours(name, args)
+    names = [
+        name
+        for name in ("teacher", *STUDENTS[args.corpus], CONVERTED)
+        if (args.students / f"{corpus.prefix}{name}" / "summary.json").is_file()
     ]
+    systems = [system for name in names for system in ours(name, args)]
     for cell in CELLS:
         if (args.runs / cell / "model.npz.best-bleu-segmented.npz").is_file():
             systems += export(cell, args)
-    source = [line.lower() for line in read_lines(args.data / "test2016.en.gz")]
-    write_lines(args.runs / "test.en", source)
+    source, references = (
+        [line.lower() for line in read_lines(Path(file.partition("=")[2]))]
+        for file in sides(corpus, args.data / corpus.sets[1])
+    )
+    args.test = args.runs / f"{corpus.prefix}test.src"
+    write_lines(args.test, source)
+    tokenizer = Tokenizer.from_file(args.students / f"{corpus.prefix}{names[0]}" / "data" / "source.model")
+    args.pieces = round(mean(len(tokenizer.encode(line)) + 1 for line in source))
     records = args.output.parent / "records" / f"{args.output.stem}.jsonl"
-    scores = {system: scored(system, args, records) for system in systems}
-    rounds = [{system: timed(system, args.runs / "test.en") for system in systems} for _ in range(args.rounds)]
+    scores = {system: scored(system, args, references, records) for system in systems}
+    rounds = [{system: timed(system, args) for system in systems} for _ in range(args.rounds)]
     write_report(args, scores, rounds)
 
 
 def ours(name: str, args: Any) -> Iterator[System]:
     """Export a run of students.py, unless this has been done, and yield what translates with it."""
-    trained, title = args.students / name, name.replace("-", ", ")
+    prefixed, title = f"{CORPORA[args.corpus].prefix}{name}", name.replace("-", ", ")
+    trained = args.students / prefixed
     for engine, words in (("nmt", []), ("nmt-short", [f"shortlist={SHORTLIST}"])):
-        folder = args.runs / f"{name}-int8{engine.removeprefix('nmt')}"
-        if words and name not in STUDENTS:
+        folder = args.runs / f"{prefixed}-int8{engine.removeprefix('nmt')}"
+        if words and name not in STUDENTS[args.corpus]:
             continue
         if not folder.is_dir():
             program("export", f"model={trained}", f"output={folder}", "engine=onnx-int8", *words)
         shortlist = ", shortlist" if words else ""
         yield System(f"{title}, onnx-int8{shortlist}", sys.executable, engine, folder, trained)
     if name == CONVERTED:
-        yield converted(name, args)
+        yield converted(trained, args)
 
 
-def converted(name: str, args: Any) -> System:
+def converted(trained: Path, args: Any) -> System:
     """Convert a Transformer of students.py to CTranslate2, unless this has been done, and return what runs it."""
-    trained, folder = args.students / name, args.runs / f"{name}-ct2-int8"
+    folder = args.runs / f"{trained.name}-ct2-int8"
     if not (folder / "model.bin").is_file():
         folder.mkdir(exist_ok=True)
         model = load_folder(trained).model
@@ -144,7 +163,7 @@ def converted(name: str, args: Any) -> System:
         (folder / "shape.json").write_text(json.dumps(shape), encoding="utf-8")
         shutil.copy(trained / "data" / "source.model", folder / "pieces.model")
         call(args.ct2, PEER, "convert", folder)
-    return System(f"{BASE}, {name.replace('-', ', ')}", str(args.ct2), "ct2", folder, trained)
+    return System(f"{BASE}, {CONVERTED.replace('-', ', ')}", str(args.ct2), "ct2", folder, trained)
 
 
 def train(cell: str, args: Any) -> None:
@@ -163,16 +182,18 @@ def train(cell: str, args: Any) -> None:
 
 def write_pieces(name: str, args: Any) -> Path:
     """Write the training text ``original`` or ``distilled``, and the validation text, as pieces; return the folder."""
-    folder: Path = args.runs / name
-    model = args.students / ("teacher" if name == "original" else OURS[1]) / "data" / "source.model"
+    corpus = CORPORA[args.corpus]
+    folder: Path = args.runs / f"{corpus.prefix}{name}"
+    student = "teacher" if name == "original" else STUDENTS[args.corpus][0]
+    model = args.students / f"{corpus.prefix}{student}" / "data" / "source.model"
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(model, folder / "pieces.model")
     tokenizer = Tokenizer.from_file(model)
-    distilled = args.students / "distilled"
-    for side, language in (("src", "en"), ("tgt", "de")):
-        original = args.data / f"train.{language}.gz"
+    distilled = args.students / f"{corpus.prefix}distilled"
+    for side, language in zip(("src", "tgt"), corpus.languages, strict=True):
+        original = args.data / f"{corpus.train}.{language}.gz"
         files = {"train": original if name == "original" else distilled / f"train.{side}"}
-        files["valid"] = args.data / f"valid.{language}.gz"
+        files["valid"] = args.data / f"{corpus.sets[0]}.{language}.gz"
         for part, file in files.items():
             lines = (" ".join(tokenizer.pieces(tokenizer.encode(line.lower()))) for line in read_lines(file))
             write_lines(folder / f"{part}.{side}", lines)
@@ -239,9 +260,9 @@ def environment(python: str | Path) -> dict[str, str]:
 
 
 @contextmanager
-def started(system: System) -> Iterator[subprocess.Popen[str]]:
+def started(system: System, threads: int = 1) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        system.command(),
+        system.command(threads),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -266,14 +287,14 @@ def ask(process: subprocess.Popen[str], job: dict[str, Any]) -> dict[str, float]
     return seconds
 
 
-def scored(system: System, args: Any, file: Path) -> dict[str, float]:
+def scored(system: System, args: Any, references: Sequence[str], file: Path) -> dict[str, float]:
     """Return the scores of a system. They are kept in ``file``, until the model changes."""
     records = {record["name"]: record for record in read_records(file, "name")}
     checksum = 0
     for part in sorted(system.folder.iterdir()):
         checksum = zlib.crc32(part.read_bytes(), checksum)
     if records.get(system.name, {}).get("checksum") != checksum:
-        scores = score(system, args.runs / "test.en", args.data)
+        scores = score(system, args, references)
         records[system.name] = {"name": system.name, "checksum": checksum, "scores": scores}
         file.parent.mkdir(exist_ok=True)
         write_lines(file, [json.dumps(record) for record in records.values()])
@@ -281,15 +302,14 @@ def scored(system: System, args: Any, file: Path) -> dict[str, float]:
     return kept
 
 
-def score(system: System, source: Path, data: Path) -> dict[str, float]:
-    """Return size and parameters of a system, and the scores of its translations of test2016."""
-    references = list(read_lines(data / "test2016.de.gz"))
+def score(system: System, args: Any, references: Sequence[str]) -> dict[str, float]:
+    """Return size and parameters of a system, and the scores of its translations of the test set."""
     scores = {"megabytes": sum(file.stat().st_size for file in system.folder.iterdir()) / 1e6}
     scores["parameters"] = parameters(system.trained)
     with started(system) as process:
         for beam in (5, 1):
-            output = source.with_name(f"test.{beam}.de")
-            ask(process, {"input": str(source), "output": str(output), "lines": None, "batch": 32, "beam": beam})
+            output = args.test.with_suffix(f".{beam}.tgt")
+            ask(process, {**job(args, beam=beam), "output": str(output)})
             lines = list(read_lines(output, allow_empty=True))
             scores[f"bleu_{beam}"] = BLEU(lowercase=True).corpus_score(lines, [references]).score
             scores[f"chrf_{beam}"] = CHRF(lowercase=True).corpus_score(lines, [references]).score
@@ -305,20 +325,29 @@ def parameters(folder: Path) -> int:
         return sum(arrays[name].size for name in arrays.files if not name.startswith("special:"))
 
 
-def timed(system: System, source: Path) -> dict[str, float]:
+def job(args: Any, **changes: Any) -> dict[str, Any]:
+    """Return a job for marian_peer.py: all lines of the test set, in batches, with beam 5, unless changed."""
+    return {"input": str(args.test), "lines": None, "batch": 32, "beam": 5, "pieces": args.pieces, **changes}
+
+
+def timed(system: System, args: Any) -> dict[str, float]:
     """Return the words per second of each job, those of the clock, peak RAM and the seconds to the first line."""
-    lines = [len(line.split()) for line in read_lines(source)]
+    lines = [len(line.split()) for line in read_lines(args.test)]
     with started(system) as process:
-        first = ask(process, {"input": str(source), "lines": 1, "batch": 1, "beam": 5})
+        first = ask(process, job(args, lines=1, batch=1))
         measured = {"first line": first["start"]}
-        ask(process, {"input": str(source), "lines": 64, "batch": 32, "beam": 5})  # warm up
-        for name, job in JOBS.items():
-            count = LINES[job["batch"]]
-            seconds = ask(process, {"input": str(source), "lines": count, **job})
+        ask(process, job(args, lines=64))  # warm up
+        for name, settings in JOBS.items():
+            count = LINES[settings["batch"]]
+            seconds = ask(process, job(args, lines=count, **settings))
             measured[name] = sum(lines[:count]) / seconds["processor"]
             measured[f"{name}, clock"] = sum(lines[:count]) / seconds["clock"]
             measured[f"{name}, length"] = seconds["words"] / sum(lines[:count])
         measured["RAM"] = peak_memory(process.pid) / 2**20
+    if usable_cores() > 1:
+        with started(system, threads=2) as process:
+            ask(process, job(args, lines=64))
+            measured[TWO_CORES] = sum(lines) / ask(process, job(args))["clock"]
     return measured
 
 
@@ -328,14 +357,15 @@ def write_report(
     """Write the table, the plot and the measured values of each round."""
     base = next((system for system in scores if system.name.startswith(BASE)), next(iter(scores)))
     columns = ["model", "parameters", "MB", "BLEU", "chrF", "BLEU greedy", "chrF greedy"]
-    columns += [word for name in JOBS for word in (name, name.replace("words/s", "ratio"))]
+    timed_jobs = [*JOBS, *([TWO_CORES] if TWO_CORES in rounds[0][base] else [])]
+    columns += [word for name in timed_jobs for word in (name, name.replace("words/s", "ratio"))]
     columns += ["words out per word in", "the same, greedy", "RAM, MB", "first line, s"]
     rows, points = [], []
     for system, quality in scores.items():
         times = {name: [part[system][name] for part in rounds] for name in rounds[0][system]}
         row = [system.name, f"{quality['parameters'] / 1e6:.1f} M", f"{quality['megabytes']:.1f}"]
         row += [f"{quality[f'{key}_{beam}']:.2f}" for beam in (5, 1) for key in ("bleu", "chrf")]
-        for name in JOBS:
+        for name in timed_jobs:
             ratios = [part[system][name] / part[base][name] for part in rounds]
             row += [f"{median(times[name]):,.0f}", with_quartiles(ratios)]
         row += [f"{times[f'{name}, length'][0]:.2f}" for name in ("words/s", "words/s greedy")]
@@ -346,12 +376,16 @@ def write_report(
         part[system][f"{name}, clock"] / part[system][name] for part in rounds for system in part for name in JOBS
     ]
     facts = [
-        "test2016, lower-cased, pieces of the students; BLEU and chrF of all lines with beam 5, and with greedy search",
+        f"{CORPORA[args.corpus].sets[1]}, lower-cased, pieces of the students; BLEU and chrF of all lines with beam 5, "
+        "and with greedy search",
         "words/s: source words per second of processor time on one thread, from text to text, beam 5 or greedy, in "
-        f"batches of 32 (the first {LINES[32]} lines) or one line at a time (the first {LINES[1]}); two cores: not run",
+        f"batches of about 32 (the first {LINES[32]} lines) or one line at a time (the first {LINES[1]})",
+        "two cores: all lines in batches, beam 5, two threads, seconds of the clock"
+        if TWO_CORES in timed_jobs
+        else "two cores: not run",
         f"{args.rounds} rounds, in each of which every model starts, translates and ends; ratio: to {base.name} in the "
         "same round, median (quartiles)",
-        f"beside other work: the processes got {median(shares):.0%} of a core, so seconds of the clock say nothing",
+        f"the processes with one thread got {median(shares):.0%} of a core",
         "RAM: highest of a process; first line: processor time from the start of Python to the first translation",
         *(f"{cell}: {progress(args.runs / cell)}" for cell in CELLS if (args.runs / cell).is_dir()),
         f"CT2_FORCE_CPU_ISA: {os.environ.get('CT2_FORCE_CPU_ISA', 'not set')}",
@@ -360,7 +394,8 @@ def write_report(
             for system in scores
         ),
     ]
-    save(args.output, [*header("Small models beside Marian and CTranslate2", *facts), *table(columns, rows)])
+    on = f" on {CORPORA[args.corpus].title}" if CORPORA[args.corpus].prefix else ""
+    save(args.output, [*header(f"Small models beside Marian and CTranslate2{on}", *facts), *table(columns, rows)])
 
 
 def progress(folder: Path) -> str:
@@ -394,7 +429,7 @@ def draw(points: Sequence[tuple[System, str, float, float]], file: Path) -> None
         panel.xaxis.set_major_formatter("{x:,.0f}")
         panel.xaxis.set_minor_locator(NullLocator())
         panel.grid(alpha=0.3)
-    panels[0].set_ylabel("BLEU of test2016 (hollow: greedy)")
+    panels[0].set_ylabel("BLEU of the test set (hollow: greedy)")
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8, frameon=False
     )

@@ -3,10 +3,10 @@
 It runs in any Python that has the program and sentencepiece. A folder to translate with holds the model and
 ``pieces.model``, except for the toolkit's, which nmt-export writes. A job is a line of JSON on stdin, and so is its
 answer on stdout: the processor seconds since the start, those of the job, its seconds of the clock, and the words that
-it wrote.
+it wrote. ``pieces`` is the mean length of a source line: the toolkit counts the pieces of a batch, not its lines.
 
-    python marian_peer.py marian FOLDER
-    {"input": "test.en", "output": "test.de", "lines": 100, "batch": 32, "beam": 5}
+    python marian_peer.py marian FOLDER THREADS
+    {"input": "test.src", "output": "test.tgt", "lines": 100, "batch": 32, "beam": 5, "pieces": 16}
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-MEAN_PIECES = 16  # of a source line; the toolkit counts the pieces of a batch, not its lines
+Translate = Callable[[list[str], dict[str, Any]], list[str]]
 
 
 def main() -> None:
@@ -32,14 +33,13 @@ def main() -> None:
         convert(Path(folder))
         return
     engines = {"marian": marian, "ct2": ct2, "nmt": nmt, "nmt-short": partial(nmt, shortlist=True)}
-    translate = engines[engine](Path(folder))
+    translate = engines[engine](Path(folder), int(sys.argv[3]))
     for request in sys.stdin:
         job = json.loads(request)
         lines = Path(job["input"]).read_text(encoding="utf-8").splitlines()[: job["lines"]]
         processor, clock = time.process_time(), time.perf_counter()
-        batch = job["batch"]
-        groups = [lines] if batch > 1 else [[line] for line in lines]
-        translations = [text for group in groups for text in translate(group, batch, job["beam"])]
+        groups = [lines] if job["batch"] > 1 else [[line] for line in lines]
+        translations = [text for group in groups for text in translate(group, job)]
         now = time.process_time()
         answer = {"start": now, "processor": now - processor, "clock": time.perf_counter() - clock}
         answer["words"] = sum(len(line.split()) for line in translations)
@@ -48,33 +48,32 @@ def main() -> None:
         print(json.dumps(answer), flush=True)
 
 
-def marian(folder: Path) -> Callable[[list[str], int, int], list[str]]:
+def marian(folder: Path, threads: int) -> Translate:
     from pymarian import Translator
 
     encode, decode = pieces(folder)
     model = next(path for path in folder.iterdir() if path.name in ("model.npz", "model.bin"))
     vocabulary = folder / "vocab.yml"
-    options = (
-        "--cpu-threads 1 --mini-batch 32 --maxi-batch 100 --maxi-batch-sort src --workspace 128 --normalize 1 --quiet"
-    )
+    options = "--mini-batch 32 --maxi-batch 100 --maxi-batch-sort src --workspace 128 --normalize 1 --quiet"
+    options += f" --cpu-threads {threads}"
     translator = Translator(f"--models {model} --vocabs {vocabulary} {vocabulary} {options}")
 
-    def translate(lines: list[str], batch: int, beam: int) -> list[str]:
+    def translate(lines: list[str], job: dict[str, Any]) -> list[str]:
         sources = [" ".join(encode(line)) for line in lines]
-        return [decode(target.split()) for target in translator.translate(sources, beam_size=beam)]
+        return [decode(target.split()) for target in translator.translate(sources, beam_size=job["beam"])]
 
     return translate
 
 
-def ct2(folder: Path) -> Callable[[list[str], int, int], list[str]]:
+def ct2(folder: Path, threads: int) -> Translate:
     import ctranslate2
 
     encode, decode = pieces(folder)
-    translator = ctranslate2.Translator(str(folder), compute_type="default", inter_threads=1, intra_threads=1)
+    translator = ctranslate2.Translator(str(folder), compute_type="default", inter_threads=threads, intra_threads=1)
 
-    def translate(lines: list[str], batch: int, beam: int) -> list[str]:
+    def translate(lines: list[str], job: dict[str, Any]) -> list[str]:
         sources = [encode(line) for line in lines]
-        options = {"beam_size": beam, "max_batch_size": batch, "batch_type": "examples"}
+        options = {"beam_size": job["beam"], "max_batch_size": job["batch"], "batch_type": "examples"}
         longest = 3 * max(map(len, sources), default=1)  # as in Marian
         results = translator.translate_batch(sources, max_decoding_length=longest, **options)
         return [decode(result.hypotheses[0]) for result in results]
@@ -106,15 +105,15 @@ def convert(folder: Path) -> None:
         (folder / name).unlink()
 
 
-def nmt(folder: Path, shortlist: bool = False) -> Callable[[list[str], int, int], list[str]]:
+def nmt(folder: Path, threads: int, shortlist: bool = False) -> Translate:
     from nmt import Translator
     from nmt.search.options import SearchOptions
 
-    translator = Translator.load(folder, engine="onnx-int8", threads=1, shortlist=shortlist)
+    translator = Translator.load(folder, engine="onnx-int8", threads=threads, shortlist=shortlist)
 
-    def translate(lines: list[str], batch: int, beam: int) -> list[str]:
-        translator.max_tokens = MEAN_PIECES * max(batch, 32)
-        return translator.texts(lines, SearchOptions(beam_size=beam))
+    def translate(lines: list[str], job: dict[str, Any]) -> list[str]:
+        translator.max_tokens = job["pieces"] * max(job["batch"], 32)
+        return translator.texts(lines, SearchOptions(beam_size=job["beam"]))
 
     return translate
 

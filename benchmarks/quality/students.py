@@ -1,9 +1,9 @@
 """How much quality do small models keep that learn from a large one, and how fast and small are they?
 
-The teacher translates the training text (nmt-distill): captions of Multi30k, or short sentences of Tatoeba. Students with
-three attentions and three decoders, and a Transformer, then learn from the original text or from the distilled one. An interrupted benchmark continues where
-it stopped; results/records keeps what has finished. Speeds and sizes are those of the folder that nmt-export
-engine=onnx-int8 writes.
+The teacher translates the training text (nmt-distill): captions of Multi30k, or short sentences of Tatoeba. Students
+with three attentions and three decoders, and a Transformer, then learn from the original text or from the distilled
+one. An interrupted benchmark continues where it stopped; results/records keeps what has finished. Speeds and sizes are
+those of the folder that nmt-export engine=onnx-int8 writes.
 
     python -m benchmarks.quality.students --data data/multi30k
     python -m benchmarks.quality.students --cells memory-ssru-original --epochs 16
