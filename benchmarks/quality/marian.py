@@ -43,7 +43,11 @@ from nmt.text.tokenizer import SPECIALS, Tokenizer
 PEER = Path(__file__).with_name("marian_peer.py")
 CONVERTED = "multi_head-transformer-distilled"  # this student runs in CTranslate2 too
 STUDENTS = {
-    "captions": [name for name in PLANS["captions"].cells if name.endswith(("long", "wide"))],
+    "captions": [
+        "bahdanau-lstm-distilled-long",
+        "located_memory-mingru-distilled-long",
+        "located_memory-lstm-distilled-wide",
+    ],
     "tatoeba": [name for name in PLANS["tatoeba"].cells if name != CONVERTED],
 }
 SHORTLIST = 50  # translations per source piece, in a second folder of each of STUDENTS
@@ -71,14 +75,14 @@ TRAINING = """
 --dim-vocabs 0 0
 """
 INT8 = "packed8avx512"
+BEAMS = {5: "", 3: " beam 3", 2: " beam 2", 1: " greedy"}
+MODES = {32: "words/s", 1: "words/s, one line"}
 JOBS = {
-    "words/s": {"batch": 32, "beam": 5},
-    "words/s greedy": {"batch": 32, "beam": 1},
-    "words/s, one line": {"batch": 1, "beam": 5},
-    "words/s, one line greedy": {"batch": 1, "beam": 1},
+    f"{mode}{title}": {"batch": batch, "beam": beam} for batch, mode in MODES.items() for beam, title in BEAMS.items()
 }
 LINES = {32: 200, 1: 40}  # timed lines of the test set
 TWO_CORES = "words/s, two cores"  # all lines in batches, beam 5, by the clock
+CURVES = tuple(sorted(BEAMS))
 BASE = "CTranslate2 int8"
 MAX_POSITIONS = 1024
 
@@ -293,7 +297,8 @@ def scored(system: System, args: Any, references: Sequence[str], file: Path) -> 
     checksum = 0
     for part in sorted(system.folder.iterdir()):
         checksum = zlib.crc32(part.read_bytes(), checksum)
-    if records.get(system.name, {}).get("checksum") != checksum:
+    record = records.get(system.name, {"scores": {}})
+    if record.get("checksum") != checksum or any(f"bleu_{beam}" not in record["scores"] for beam in BEAMS):
         scores = score(system, args, references)
         records[system.name] = {"name": system.name, "checksum": checksum, "scores": scores}
         file.parent.mkdir(exist_ok=True)
@@ -307,7 +312,7 @@ def score(system: System, args: Any, references: Sequence[str]) -> dict[str, flo
     scores = {"megabytes": sum(file.stat().st_size for file in system.folder.iterdir()) / 1e6}
     scores["parameters"] = parameters(system.trained)
     with started(system) as process:
-        for beam in (5, 1):
+        for beam in BEAMS:
             output = args.test.with_suffix(f".{beam}.tgt")
             ask(process, {**job(args, beam=beam), "output": str(output)})
             lines = list(read_lines(output, allow_empty=True))
@@ -356,29 +361,29 @@ def write_report(
 ) -> None:
     """Write the table, the plot and the measured values of each round."""
     base = next((system for system in scores if system.name.startswith(BASE)), next(iter(scores)))
-    columns = ["model", "parameters", "MB", "BLEU", "chrF", "BLEU greedy", "chrF greedy"]
+    columns = ["model", "parameters", "MB"]
+    columns += [f"{score}{title}" for title in BEAMS.values() for score in ("BLEU", "chrF")]
     timed_jobs = [*JOBS, *([TWO_CORES] if TWO_CORES in rounds[0][base] else [])]
     columns += [word for name in timed_jobs for word in (name, name.replace("words/s", "ratio"))]
     columns += ["words out per word in", "the same, greedy", "RAM, MB", "first line, s"]
-    rows, points = [], []
+    rows = []
     for system, quality in scores.items():
         times = {name: [part[system][name] for part in rounds] for name in rounds[0][system]}
         row = [system.name, f"{quality['parameters'] / 1e6:.1f} M", f"{quality['megabytes']:.1f}"]
-        row += [f"{quality[f'{key}_{beam}']:.2f}" for beam in (5, 1) for key in ("bleu", "chrf")]
+        row += [f"{quality[f'{key}_{beam}']:.2f}" for beam in BEAMS for key in ("bleu", "chrf")]
         for name in timed_jobs:
             ratios = [part[system][name] / part[base][name] for part in rounds]
             row += [f"{median(times[name]):,.0f}", with_quartiles(ratios)]
         row += [f"{times[f'{name}, length'][0]:.2f}" for name in ("words/s", "words/s greedy")]
         rows.append([*row, f"{max(times['RAM']):.0f}", f"{median(times['first line']):.2f}"])
-        points += [(system, name, quality[f"bleu_{JOBS[name]['beam']}"], median(times[name])) for name in JOBS]
-    draw(points, args.output.with_suffix(".png"))
+    draw(scores, rounds, args.output.with_suffix(".png"))
     shares = [
         part[system][f"{name}, clock"] / part[system][name] for part in rounds for system in part for name in JOBS
     ]
     facts = [
         f"{CORPORA[args.corpus].sets[1]}, lower-cased, pieces of the students; BLEU and chrF of all lines with beam 5, "
-        "and with greedy search",
-        "words/s: source words per second of processor time on one thread, from text to text, beam 5 or greedy, in "
+        "with beams of 3 and 2, and with greedy search",
+        "words/s: source words per second of processor time on one thread, from text to text, beam 5 unless named, in "
         f"batches of about 32 (the first {LINES[32]} lines) or one line at a time (the first {LINES[1]})",
         "two cores: all lines in batches, beam 5, two threads, seconds of the clock"
         if TWO_CORES in timed_jobs
@@ -395,7 +400,34 @@ def write_report(
         ),
     ]
     on = f" on {CORPORA[args.corpus].title}" if CORPORA[args.corpus].prefix else ""
-    save(args.output, [*header(f"Small models beside Marian and CTranslate2{on}", *facts), *table(columns, rows)])
+    lines = [*header(f"Small models beside Marian and CTranslate2{on}", *facts), *table(columns, rows)]
+    save(args.output, [*lines, "", *fastest(scores, rounds)])
+
+
+def fastest(scores: dict[System, dict[str, float]], rounds: Sequence[dict[System, dict[str, float]]]) -> Iterator[str]:
+    """Yield, for each beam of CTranslate2, our fastest model and beam at no lower BLEU, as a table."""
+    yield f"Beside each beam of {BASE}, the fastest of our models and beams at no lower BLEU:"
+    yield ""
+    rows = []
+    for base in (system for system in scores if system.name.startswith(BASE)):
+        for beam, title in BEAMS.items():
+            bleu = scores[base][f"bleu_{beam}"]
+            ours = [
+                (system, ours_beam)
+                for system in scores
+                for ours_beam in BEAMS
+                if system.engine.startswith("nmt") and scores[system][f"bleu_{ours_beam}"] >= bleu
+            ]
+            for mode in MODES.values() if ours else ():
+                speeds = {choice: [part[choice[0]][f"{mode}{BEAMS[choice[1]]}"] for part in rounds] for choice in ours}
+                best, ours_beam = max(speeds, key=lambda choice: median(speeds[choice]))
+                ratios = [
+                    speed / part[base][f"{mode}{title}"]
+                    for speed, part in zip(speeds[best, ours_beam], rounds, strict=True)
+                ]
+                cells = [best.name, ours_beam, f"{scores[best][f'bleu_{ours_beam}']:.2f}", with_quartiles(ratios)]
+                rows.append([base.name, beam, f"{bleu:.2f}", mode.partition(", ")[2] or "batches", *cells])
+    yield from table(("model", "beam", "BLEU", "mode", "ours", "its beam", "its BLEU", "ratio of words/s"), rows)
 
 
 def progress(folder: Path) -> str:
@@ -407,29 +439,26 @@ def progress(folder: Path) -> str:
     return f"{state['batches']:,} updates, {state['epochs']} epochs begun"
 
 
-def draw(points: Sequence[tuple[System, str, float, float]], file: Path) -> None:
-    """Draw BLEU against words per second, in batches and line by line; hollow: greedy."""
+def draw(scores: dict[System, dict[str, float]], rounds: Sequence[dict[System, dict[str, float]]], file: Path) -> None:
+    """Draw BLEU against words per second, in batches and line by line: a curve per model, a point per beam."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullLocator
 
-    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
-    names = [*dict.fromkeys(system.name for system, *_ in points)]
     markers = {"nmt": "o", "nmt-short": "D", "marian": "s", "ct2": "^"}
-    for system, job, bleu, speed in points:
-        panel, greedy = panels[int(JOBS[job]["batch"] == 1)], JOBS[job]["beam"] == 1
-        colour = colormaps["tab20"](names.index(system.name))
-        style = {"marker": markers[system.engine], "color": colour, "linestyle": "none"}
-        label = None if greedy else system.name
-        panel.plot(speed, bleu, label=label, markerfacecolor="none" if greedy else colour, **style)
-    for panel, title in zip(panels, ("batches of 32", "one line at a time"), strict=True):
+    for panel, mode, title in zip(panels, MODES.values(), ("batches of 32", "one line at a time"), strict=True):
+        for number, (system, quality) in enumerate(scores.items()):
+            speeds = [median(part[system][f"{mode}{BEAMS[beam]}"] for part in rounds) for beam in CURVES]
+            style = {"marker": markers[system.engine], "color": colormaps["tab20"](number), "markersize": 4}
+            panel.plot(speeds, [quality[f"bleu_{beam}"] for beam in CURVES], label=system.name, **style)
         panel.set(title=title, xlabel="source words per second of processor time", xscale="log")
         panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         panel.xaxis.set_major_formatter("{x:,.0f}")
         panel.xaxis.set_minor_locator(NullLocator())
         panel.grid(alpha=0.3)
-    panels[0].set_ylabel("BLEU of the test set (hollow: greedy)")
+    panels[0].set_ylabel("BLEU with beams of 5, 3, 2 and 1")
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8, frameon=False
     )
