@@ -28,12 +28,14 @@ from nmt.data.text_files import read_lines
 
 TEACHER = ["+experiment=multi30k", *HALF, "training.max_epochs=12", "training.patience=12", "attention=bahdanau"]
 MIN_CHRF = 20
+SEARCHES = {"distilled": [], "interpolated": ["search.beam_size=10", "search.n_best=10"]}  # of the teacher
 CELLS = [f"{attention}-lstm-distilled" for attention in ("bahdanau", "located_memory", "memory")]
 CELLS += ["bahdanau-ssru-distilled", "memory-ssru-distilled", "located_memory-mingru-distilled"]
 CELLS += [f"{cell}-long" for cell in ("bahdanau-lstm-distilled", "located_memory-lstm-distilled")]
 CELLS += ["located_memory-mingru-distilled-long"]
 CELLS += [f"located_memory-{decoder}-distilled-wide" for decoder in ("lstm", "mingru")]
-CELLS += ["bahdanau-lstm-original", "memory-lstm-original", "multi_head-transformer-distilled"]
+CELLS += ["bahdanau-lstm-interpolated", "bahdanau-lstm-original", "memory-lstm-original"]
+CELLS += ["multi_head-transformer-distilled"]
 TATOEBA_CELLS = [f"{cell}-distilled" for cell in ("bahdanau-lstm", "located_memory-lstm", "located_memory-mingru")]
 TATOEBA_CELLS += ["multi_head-transformer-distilled"]
 SIZE = 192
@@ -85,11 +87,6 @@ def train(cells: Sequence[str], args: Any, data: Path, runs: Runs) -> None:
     original = files(corpus, data.resolve())
     teacher = f"{corpus.prefix}teacher"
     runs.train(teacher, [*TEACHER, *plan.shared, *original])
-    output = args.runs / f"{corpus.prefix}distilled"
-    if not output.is_dir():
-        runs.records[teacher]["scores"].pop("distilled", None)
-    runs.score(teacher, "distilled", partial(distil, corpus=corpus, data=data, output=output))
-    distilled = [f"data.train.{side}={(output / f'train.{side}').resolve()}" for side in ("src", "tgt")]
     for cell in cells:
         attention, decoder, name, *more = cell.split("-")
         is_transformer = decoder == "transformer"
@@ -97,7 +94,15 @@ def train(cells: Sequence[str], args: Any, data: Path, runs: Runs) -> None:
         words = [*student(WIDE if more == ["wide"] else SIZE), f"attention={attention}", f"decoder={decoder}"]
         words += [f"training.{key}={count}" for key in ("max_epochs", "patience")]
         words += [word for word in TRANSFORMER if is_transformer and word not in plan.shared]
-        text = [*distilled, *original[2:]] if name == "distilled" else original
+        text = original
+        if name in SEARCHES:
+            output = args.runs / f"{corpus.prefix}{name}"
+            if not output.is_dir():
+                runs.records[teacher]["scores"].pop(name, None)
+            search = SEARCHES[name]
+            runs.score(teacher, name, partial(distil, corpus=corpus, data=data, output=output, search=search))
+            text = [f"data.train.{side}={(output / f'train.{side}').resolve()}" for side in ("src", "tgt")]
+            text += original[2:]
         runs.train(f"{corpus.prefix}{cell}", [*words, *plan.shared, *text])
 
 
@@ -109,11 +114,11 @@ def student(size: int) -> list[str]:
     return settings
 
 
-def distil(teacher: Path, corpus: Corpus, data: Path, output: Path) -> dict[str, Any]:
+def distil(teacher: Path, corpus: Corpus, data: Path, output: Path, search: list[str]) -> dict[str, Any]:
     """Write the distilled text, and return the lines that nmt-distill prints about it."""
     program("export", f"model={teacher}", "engine=onnx")
     text = (*sides(corpus, data / corpus.train), f"output={output}")
-    words = (f"model={teacher}", *text, f"min_chrf={MIN_CHRF}", "engine=onnx", "threads=1")
+    words = (f"model={teacher}", *text, f"min_chrf={MIN_CHRF}", "engine=onnx", "threads=1", *search)
     return {"lines": program("distill", *words).splitlines()[:-2]}
 
 
@@ -156,7 +161,7 @@ def write_report(file: Path, args: Any, data: Path, runs: Runs) -> None:
         numbers = [f"{score['parameters'] / 1e6:.1f} M", *(f"{score[key]:.2f}" for key in ("bleu", "bleu_int8"))]
         numbers += [f"{score['chrf_int8']:.2f}", f"{score['megabytes']:.1f}", f"{score['words_per_s']:,.0f}"]
         rows.append([title, *numbers, f"{run['seconds'] / 60:.0f}"])
-    teacher = runs.records.get(f"{corpus.prefix}teacher", {"scores": {}})["scores"].get("distilled", {"lines": []})
+    scores = runs.records.get(f"{corpus.prefix}teacher", {"scores": {}})["scores"]
     facts = [
         f"teacher: Bahdanau attention, 256 units, 12 epochs; students: {SIZE} units, {args.epochs} epochs",
         f"transformer: four layers in the encoder, two in the decoder, {plan.long_epochs} epochs, bf16",
@@ -167,7 +172,7 @@ def write_report(file: Path, args: Any, data: Path, runs: Runs) -> None:
     facts += [
         f"{corpus.sets[1]}, both sides lower-cased, beam 5, one seed; source words per second of processor time, one "
         "thread",
-        *(f"distilled text: {line}" for line in teacher["lines"]),
+        *(f"{name} text: {line}" for name in SEARCHES for line in scores.get(name, {"lines": []})["lines"]),
     ]
     on = f" on {corpus.title}" if corpus.prefix else ""
     save(
