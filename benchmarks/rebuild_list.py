@@ -86,6 +86,12 @@ ENTRIES = [
     ),
     Entry("students", "quality.students", 110, needs=(MULTI30K,), timing=True),
     Entry(
+        *("students_tatoeba", "quality.students", 180),
+        ("--corpus", "tatoeba"),
+        needs=(f"{TATOEBA}/train.en.gz",),
+        timing=True,
+    ),
+    Entry(
         *("students_ct2", "quality.marian", 15),
         ("--marian", MARIAN, "--ct2", CT2, "--report-only", "--output", "benchmarks/results/students_ct2.md"),
         timing=True,
