@@ -42,16 +42,16 @@ class Distillation:
         one with the highest chrF is chosen, and rejected or kept. Raises UserError if it lacks a score that
         ``min_score`` needs.
         """
-        line = lines[0] if len(lines) == 1 else max(lines, key=lambda line: self._chrf(_text(line), reference))
-        score = SCORE.match(line)
-        translation = _text(line)
+        columns = [_split(line) for line in lines]
+        nearest = columns[0] if len(columns) == 1 else max(columns, key=lambda row: self._chrf(row[1], reference))
+        score, translation = nearest
         reason = self._reason(reference, translation, score)
         self.counts[reason or TEACHER] += 1
         if reason is None:
             return translation
         return reference if self.rejected == "reference" else None
 
-    def _reason(self, reference: str, translation: str, score: re.Match[str] | None) -> str | None:
+    def _reason(self, reference: str, translation: str, score: float | None) -> str | None:
         """Return the reason to reject a translation, or None."""
         if not translation.strip():
             return "empty translation"
@@ -61,7 +61,7 @@ class Distillation:
                     f"min_score={self.min_score:g}: translation {self.total + 1:,} has no score before it; "
                     "write them with nmt-translate scores=true, or remove min_score="
                 )
-            if not float(score[1]) >= self.min_score:
+            if not score >= self.min_score:
                 return f"score below {self.min_score:g}"
         if self.min_chrf is not None and self._chrf(translation, reference) < self.min_chrf:
             return f"chrF below {self.min_chrf:g}"
@@ -84,7 +84,7 @@ class Distillation:
                 yield f"{count:,} {fate}: {reason}"
 
 
-def _text(line: str) -> str:
-    """Return the translation in a line, without a score before it."""
+def _split(line: str) -> tuple[float | None, str]:
+    """Return the score before a translation, or None, and the translation."""
     score = SCORE.match(line)
-    return line[score.end() :] if score else line
+    return (float(score[1]), line[score.end() :]) if score else (None, line)
