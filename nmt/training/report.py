@@ -297,14 +297,15 @@ def _training(config: Train, summary: Mapping[str, Any]) -> list[str]:
     parts = ", ".join(f"{count:,} for {PARTS[part]}" for part, count in summary["pairs"].items())
     machine = summary["machine"]
     averaged = summary["averaged_epochs"]
-    kept = f"the weights of epoch {summary['kept_epoch']} were kept"
-    if averaged is not None:
-        kept = f"the mean of the weights of epochs {', '.join(map(str, averaged))} was kept"
+    if averaged is None:
+        kept = f"the weights of epoch {summary['kept_epoch']} were"
+    else:
+        kept = f"the mean of the weights of epochs {', '.join(map(str, averaged))} was"
     return [
         f"- pairs of sentences: {parts}",
         f"- {counted(summary['epochs'], 'epoch')}, {counted(summary['updates'], 'update')}, "
         f"{summary['seconds']:,.0f} s on {machine['processor'] if machine['device'] == 'cpu' else machine['device']}; "
-        f"{kept}",
+        f"{kept} kept",
         f"- optimizer: {describe_setting(config.optimizer)}",
         f"- seed {summary['seed']}, commit {commit_text(summary['toolkit'])}; "
         "`config.yaml` of the run has all settings",
