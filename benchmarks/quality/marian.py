@@ -30,7 +30,7 @@ from sacrebleu import BLEU, CHRF
 
 from benchmarks.machine import peak_memory
 from benchmarks.quality.ct2_transformer import arrays
-from benchmarks.quality.memory_gap import CORPORA, sides
+from benchmarks.quality.memory_gap import CORPORA, add_corpus, sides
 from benchmarks.quality.students import PLANS
 from benchmarks.report import argument_parser, header, save, table, with_quartiles
 from benchmarks.runs import end_with_parent, program, read_records
@@ -82,7 +82,6 @@ JOBS = {
 }
 LINES = {32: 200, 1: 40}  # timed lines of the test set
 TWO_CORES = "words/s, two cores"  # all lines in batches, beam 5, by the clock
-CURVES = tuple(sorted(BEAMS))
 BASE = "CTranslate2 int8"
 MAX_POSITIONS = 1024
 
@@ -102,8 +101,7 @@ class System(NamedTuple):
 
 def main() -> None:
     parser = argument_parser(__doc__, "marian.md", rounds=5, runs="runs/marian", threads=None, report_only=True)
-    parser.add_argument("--corpus", choices=STUDENTS, default="captions", help="default: %(default)s")
-    parser.add_argument("--data", type=Path, help="default: data/multi30k, or the usual folder of another corpus")
+    add_corpus(parser, STUDENTS)
     parser.add_argument("--marian", type=Path, required=True, help="a Python with pymarian and sentencepiece")
     parser.add_argument("--ct2", type=Path, required=True, help="a Python with ctranslate2 and sentencepiece")
     parser.add_argument("--students", type=Path, default=Path("runs/students"), help="default: %(default)s")
@@ -399,8 +397,10 @@ def write_report(
             for system in scores
         ),
     ]
-    on = f" on {CORPORA[args.corpus].title}" if CORPORA[args.corpus].prefix else ""
-    lines = [*header(f"Small models beside Marian and CTranslate2{on}", *facts), *table(columns, rows)]
+    lines = [
+        *header(f"Small models beside Marian and CTranslate2{CORPORA[args.corpus].on}", *facts),
+        *table(columns, rows),
+    ]
     save(args.output, [*lines, "", *fastest(scores, rounds)])
 
 
@@ -410,7 +410,7 @@ def fastest(scores: dict[System, dict[str, float]], rounds: Sequence[dict[System
     yield ""
     rows = []
     for base in (system for system in scores if system.name.startswith(BASE)):
-        for beam, title in BEAMS.items():
+        for beam in BEAMS:
             bleu = scores[base][f"bleu_{beam}"]
             ours = [
                 (system, ours_beam)
@@ -419,15 +419,18 @@ def fastest(scores: dict[System, dict[str, float]], rounds: Sequence[dict[System
                 if system.engine.startswith("nmt") and scores[system][f"bleu_{ours_beam}"] >= bleu
             ]
             for mode in MODES.values() if ours else ():
-                speeds = {choice: [part[choice[0]][f"{mode}{BEAMS[choice[1]]}"] for part in rounds] for choice in ours}
+                speeds = {(system, width): words_per_s(rounds, system, mode, width) for system, width in ours}
                 best, ours_beam = max(speeds, key=lambda choice: median(speeds[choice]))
-                ratios = [
-                    speed / part[base][f"{mode}{title}"]
-                    for speed, part in zip(speeds[best, ours_beam], rounds, strict=True)
-                ]
+                pairs = zip(speeds[best, ours_beam], words_per_s(rounds, base, mode, beam), strict=True)
+                ratios = [speed / other for speed, other in pairs]
                 cells = [best.name, ours_beam, f"{scores[best][f'bleu_{ours_beam}']:.2f}", with_quartiles(ratios)]
                 rows.append([base.name, beam, f"{bleu:.2f}", mode.partition(", ")[2] or "batches", *cells])
     yield from table(("model", "beam", "BLEU", "mode", "ours", "its beam", "its BLEU", "ratio of words/s"), rows)
+
+
+def words_per_s(rounds: Sequence[dict[System, dict[str, float]]], system: System, mode: str, beam: int) -> list[float]:
+    """Return what a system reached in each round."""
+    return [part[system][f"{mode}{BEAMS[beam]}"] for part in rounds]
 
 
 def progress(folder: Path) -> str:
@@ -450,9 +453,9 @@ def draw(scores: dict[System, dict[str, float]], rounds: Sequence[dict[System, d
     markers = {"nmt": "o", "nmt-short": "D", "marian": "s", "ct2": "^"}
     for panel, mode, title in zip(panels, MODES.values(), ("batches of 32", "one line at a time"), strict=True):
         for number, (system, quality) in enumerate(scores.items()):
-            speeds = [median(part[system][f"{mode}{BEAMS[beam]}"] for part in rounds) for beam in CURVES]
+            speeds = [median(words_per_s(rounds, system, mode, beam)) for beam in BEAMS]
             style = {"marker": markers[system.engine], "color": colormaps["tab20"](number), "markersize": 4}
-            panel.plot(speeds, [quality[f"bleu_{beam}"] for beam in CURVES], label=system.name, **style)
+            panel.plot(speeds, [quality[f"bleu_{beam}"] for beam in BEAMS], label=system.name, **style)
         panel.set(title=title, xlabel="source words per second of processor time", xscale="log")
         panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         panel.xaxis.set_major_formatter("{x:,.0f}")

@@ -16,6 +16,8 @@ sentences of talks, English to Vietnamese, which are longer than captions.
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -106,6 +108,11 @@ class Corpus(NamedTuple):
     facts: str = ""
 
     @property
+    def on(self) -> str:
+        """The end of a title, which does not name the captions."""
+        return f" on {self.title}" if self.prefix else ""
+
+    @property
     def suffix(self) -> str:
         """The end of the name of its results file."""
         return f"_{self.prefix.removesuffix('-')}" if self.prefix else ""
@@ -145,8 +152,7 @@ CORPORA = {
 
 def main() -> None:
     parser = argument_parser(__doc__, "memory_gap.md", runs="runs/memory_gap", report_only=True)
-    parser.add_argument("--corpus", choices=CORPORA, default="captions", help="default: %(default)s")
-    parser.add_argument("--data", type=Path, help="default: data/multi30k, or the usual folder of another corpus")
+    add_corpus(parser, CORPORA)
     parser.add_argument("--cells", nargs="+", choices=CELLS, help="default: all of the corpus")
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds; default: %(default)s")
     parser.add_argument("--epochs", type=int, default=12, help="default: %(default)s")
@@ -163,6 +169,12 @@ def main() -> None:
             runs.train(run_name(corpus, cell, seed), [*common, f"seed={seed}", *changes])
             write_report(output, corpus, data, runs, args.epochs)
     write_report(output, corpus, data, runs, args.epochs)
+
+
+def add_corpus(parser: ArgumentParser, choices: Collection[str]) -> None:
+    """Add the options that choose one of the corpora ``choices``, and its folder."""
+    parser.add_argument("--corpus", choices=choices, default="captions", help="default: %(default)s")
+    parser.add_argument("--data", type=Path, help="default: data/multi30k, or the usual folder of another corpus")
 
 
 def files(corpus: Corpus, data: Path) -> list[str]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.quality.memory_gap import CORPORA, HALF, Corpus, files, sides
+from benchmarks.quality.memory_gap import CORPORA, HALF, Corpus, add_corpus, files, sides
 from benchmarks.report import argument_parser, header, save, table
 from benchmarks.runs import Runs, evaluate, program
 from nmt import Translator
@@ -67,8 +67,7 @@ ROUNDS = 3
 
 def main() -> None:
     parser = argument_parser(__doc__, "students.md", runs="runs/students", threads=1, report_only=True)
-    parser.add_argument("--corpus", choices=PLANS, default="captions", help="default: %(default)s")
-    parser.add_argument("--data", type=Path, help="default: data/multi30k, or the usual folder of another corpus")
+    add_corpus(parser, PLANS)
     parser.add_argument("--cells", nargs="+", choices=CELLS, help="students; default: all of the corpus")
     parser.add_argument("--epochs", type=int, default=12, help="of the students; default: %(default)s")
     args = parser.parse_args()
@@ -173,9 +172,12 @@ def write_report(file: Path, args: Any, data: Path, runs: Runs) -> None:
         "thread",
         *(f"{name} text: {line}" for name in SEARCHES for line in scores.get(name, {"lines": []})["lines"]),
     ]
-    on = f" on {corpus.title}" if corpus.prefix else ""
     save(
-        file, [*header(f"Small models that learn from a large one{on}", *facts, runs.commits()), *table(COLUMNS, rows)]
+        file,
+        [
+            *header(f"Small models that learn from a large one{corpus.on}", *facts, runs.commits()),
+            *table(COLUMNS, rows),
+        ],
     )
 
 
