@@ -29,6 +29,8 @@ class Tree(HTMLParser):
         self.parents: Counter[tuple[str, ...]] = Counter()
         self.open: list[str] = []
         self.text = ""
+        self.starts: list[int] = []
+        self.symbols = ""  # the text of links without letters and digits
         self.balanced = True
         self.feed(page)
         self.close()
@@ -38,12 +40,16 @@ class Tree(HTMLParser):
         self.parents[(*self.open, f"{tag} {attrs}")] += 1
         if tag not in VOID:
             self.open.append(f"{tag} {attrs}")
+            self.starts.append(len(self.text))
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.parents[(*self.open, f"{tag} {attrs}/")] += 1
 
     def handle_endtag(self, tag: str) -> None:
         self.balanced = self.balanced and bool(self.open) and self.open.pop().startswith(f"{tag} ")
+        inside = self.text[self.starts.pop() if self.starts else 0 :]
+        if tag == "a" and not any(map(str.isalnum, inside)):
+            self.symbols += inside
 
     def handle_data(self, data: str) -> None:
         self.text += data
@@ -101,7 +107,7 @@ def test_every_tag_is_kept_and_balanced(
     assert result.count("<code>if &lt; 1</code>") == line.count("<code>")
     text = after.text.replace("if < 1", "")
     if Protection(None, placeholders=False, markup=True).protect(line).text:
-        assert not Counter(text) - Counter(output + " " * len(line))
+        assert not Counter(text) - Counter(output + " " * len(line) + before.symbols)
 
 
 def without_code(tree: Tree) -> dict[tuple[str, ...], int]:
