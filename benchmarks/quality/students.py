@@ -36,8 +36,11 @@ CELLS += ["located_memory-mingru-distilled-long"]
 CELLS += [f"located_memory-{decoder}-distilled-wide" for decoder in ("lstm", "mingru")]
 CELLS += ["bahdanau-lstm-interpolated", "bahdanau-lstm-original", "memory-lstm-original"]
 CELLS += ["multi_head-transformer-distilled"]
-TATOEBA_CELLS = ["bahdanau-lstm-distilled", "located_memory-mingru-distilled", "multi_head-transformer-distilled"]
+TATOEBA_CELLS = ["bahdanau-lstm-distilled", "located_memory-mingru-distilled"]
+TATOEBA_CELLS += ["bahdanau-lstm-distilled-wide", "located_memory-lstm-distilled-wide"]
+TATOEBA_CELLS += ["multi_head-transformer-distilled"]
 SIZE = 192
+DROPOUT = 0.2
 WIDE = 256  # units of students called wide
 TRANSFORMER = [
     *("encoder=transformer", "attention.heads=4", "attention.inner.score=scaled_dot", "attention.separate_values=true"),
@@ -53,13 +56,17 @@ class Plan(NamedTuple):
     cells: list[str]
     long_epochs: int
     """Epochs of the Transformer, and of students called long or wide."""
+    long_dropout: float
+    """Dropout of the same students."""
+    transformer: list[str]
+    """Settings of the Transformer, beside TRANSFORMER."""
     shared: list[str]
     """Settings of all runs."""
 
 
 PLANS = {
-    "captions": Plan(CELLS, 20, []),
-    "tatoeba": Plan(TATOEBA_CELLS, 12, ["batches.max_tokens=2048", "precision=bf16"]),
+    "captions": Plan(CELLS, 20, 0.2, [], []),
+    "tatoeba": Plan(TATOEBA_CELLS, 16, 0.1, ["optimizer.lr=0.001"], ["batches.max_tokens=2048", "precision=bf16"]),
 }
 COLUMNS = ("model", "parameters", "BLEU", "BLEU int8", "chrF int8", "MB int8", "words/s int8", "min")
 ROUNDS = 3
@@ -88,10 +95,13 @@ def train(cells: Sequence[str], args: Any, data: Path, runs: Runs) -> None:
     for cell in cells:
         attention, decoder, name, *more = cell.split("-")
         is_transformer = decoder == "transformer"
-        count = plan.long_epochs if more or is_transformer else args.epochs
-        words = [*student(WIDE if more == ["wide"] else SIZE), f"attention={attention}", f"decoder={decoder}"]
+        is_long = bool(more) or is_transformer
+        dropout = plan.long_dropout if is_long else DROPOUT
+        count = plan.long_epochs if is_long else args.epochs
+        words = [*student(WIDE if more == ["wide"] else SIZE, dropout), f"attention={attention}", f"decoder={decoder}"]
         words += [f"training.{key}={count}" for key in ("max_epochs", "patience")]
-        words += [word for word in TRANSFORMER if is_transformer and word not in plan.shared]
+        if is_transformer:
+            words += [word for word in (*TRANSFORMER, *plan.transformer) if word not in plan.shared]
         text = original
         if name in SEARCHES:
             output = args.runs / f"{corpus.prefix}{name}"
@@ -104,11 +114,11 @@ def train(cells: Sequence[str], args: Any, data: Path, runs: Runs) -> None:
         runs.train(f"{corpus.prefix}{cell}", [*words, *plan.shared, *text])
 
 
-def student(size: int) -> list[str]:
+def student(size: int, dropout: float) -> list[str]:
     """Return the settings that all students of ``size`` units have."""
     settings = ["+experiment=multi30k", f"embeddings.size={size}", "training.decode_sentences=300"]
     for part in ("encoder", "decoder"):
-        settings += [f"{part}.hidden_size={size}", f"{part}.dropout=0.2"]
+        settings += [f"{part}.hidden_size={size}", f"{part}.dropout={dropout}"]
     return settings
 
 
@@ -161,11 +171,13 @@ def write_report(file: Path, args: Any, data: Path, runs: Runs) -> None:
         rows.append([title, *numbers, f"{run['seconds'] / 60:.0f}"])
     scores = runs.records.get(f"{corpus.prefix}teacher", {"scores": {}})["scores"]
     facts = [
-        f"teacher: Bahdanau attention, 256 units, 12 epochs; students: {SIZE} units, {args.epochs} epochs",
-        f"transformer: four layers in the encoder, two in the decoder, {plan.long_epochs} epochs, bf16",
+        "teacher: Bahdanau attention, 256 units, 12 epochs",
+        f"students: {SIZE} units, {args.epochs} epochs, dropout {DROPOUT}",
+        f"transformer: four layers in the encoder, two in the decoder, {plan.long_epochs} epochs, bf16, dropout "
+        f"{plan.long_dropout} {' '.join(plan.transformer)}".rstrip(),
     ]
     if any(name.endswith(("long", "wide")) for name in plan.cells):
-        facts.append(f"long: {plan.long_epochs} epochs; wide: {plan.long_epochs} epochs, {WIDE} units")
+        facts.append(f"long: {plan.long_epochs} epochs, dropout {plan.long_dropout}; wide: as long, with {WIDE} units")
     facts += [f"all: {' '.join(plan.shared)}"] if plan.shared else []
     facts += [
         f"{corpus.sets[1]}, both sides lower-cased, beam 5, one seed; source words per second of processor time, one "
