@@ -75,7 +75,12 @@ ROUNDS = 3
 def main() -> None:
     parser = argument_parser(__doc__, "students.md", runs="runs/students", threads=1, report_only=True)
     add_corpus(parser, PLANS)
-    parser.add_argument("--cells", nargs="+", choices=CELLS, help="students; default: all of the corpus")
+    parser.add_argument(
+        "--cells",
+        nargs="+",
+        choices=[*CELLS, *sorted({*TATOEBA_CELLS} - {*CELLS})],
+        help="students; default: all of the corpus",
+    )
     parser.add_argument("--epochs", type=int, default=12, help="of the students; default: %(default)s")
     args = parser.parse_args()
     corpus, plan = CORPORA[args.corpus], PLANS[args.corpus]
