@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import version
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,15 @@ def test_train_help_lists_groups_choices_and_described_keys_without_importing_to
         for line in (config_dir() / f"{name}.yaml").read_text("utf-8").splitlines():
             if "  # " in line and "[" not in line and not line.startswith("  - "):  # an entry of the defaults
                 assert f"{line.strip()}\n" in shown
+
+
+@pytest.mark.parametrize(
+    "path", sorted(config_dir().rglob("*.yaml")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_sentences_do_not_end_after_the_line_that_help_shows(path: Path) -> None:
+    lines = [line for line in path.read_text("utf-8").splitlines() if line != "# @package _global_"]
+    shown, following, *_ = [*takewhile(lambda line: line.startswith("#"), lines), "", ""]
+    assert shown.endswith(".") or not following[2:3].islower(), shown
 
 
 def test_cfg_prints_the_checked_configuration_and_describes_every_key(capsys: pytest.CaptureFixture[str]) -> None:
