@@ -17,10 +17,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from PIL import Image
 from torch.optim import Adam
 
+from nmt.alignment.colours import Scale
 from nmt.attention import MemoryAttention
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
@@ -137,7 +139,7 @@ def matrices(model: Seq2Seq) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def draw(write: np.ndarray, read: np.ndarray, alignment: np.ndarray, path: Path, *, note: str) -> None:
-    """Draw the three matrices side by side. Red is positive, blue negative, and each has its own scale."""
+    """Draw the three matrices side by side, in the colours of heatmaps; each has its own scale."""
     figure = Figure(figsize=(9.6, 3.7), layout="constrained")
     FigureCanvasAgg(figure)
     source, target, slots = [*SOURCE, "</s>"], [*SOURCE[::-1], "</s>"], [str(slot + 1) for slot in range(len(write))]
@@ -155,8 +157,9 @@ def draw(write: np.ndarray, read: np.ndarray, alignment: np.ndarray, path: Path,
             axes.set_xticks([])
             axes.set_yticks([])
             continue
-        limit = float(np.abs(matrix).max()) or 1.0
-        axes.imshow(matrix, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=-limit, vmax=limit)
+        scale = Scale(float(np.abs(matrix).max()) or 1.0, signed=bool(matrix.min() < 0))
+        colours = ListedColormap(scale.table)
+        axes.imshow(matrix, aspect="auto", interpolation="nearest", cmap=colours, vmin=scale.low, vmax=scale.limit)
         for set_ticks, labels in ((axes.set_xticks, columns), (axes.set_yticks, lines)):
             step = -(-len(labels) // 16)
             set_ticks(range(0, len(labels), step), labels[::step], fontsize=7)

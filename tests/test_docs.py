@@ -15,8 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
+from PIL import Image
 
 pytestmark = pytest.mark.thorough
 
@@ -77,6 +79,16 @@ def test_every_attention_has_a_page(kind: str) -> None:
 
 def test_figures_are_small() -> None:
     assert sum(path.stat().st_size for path in DOCS.rglob("*.png") if "_build" not in path.parts) < 500_000
+
+
+def test_figures_have_the_colours_of_heatmaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
+    weights = np.array([[1.0, -1.0]])
+    import_module("figures").draw(weights, weights, weights, tmp_path / "figure.png", note="")
+    with Image.open(tmp_path / "figure.png") as picture:
+        red, _, blue = np.moveaxis(np.asarray(picture.convert("RGB"), dtype=int), 2, 0)
+    positive, negative = (columns.nonzero()[1] for columns in (blue > red + 60, red > blue + 60))
+    assert positive.min() < negative.min() and positive.max() < negative.max()
 
 
 # The configuration reference.
