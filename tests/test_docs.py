@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from browser import CHROMIUM, browsing
 from PIL import Image
 
 pytestmark = pytest.mark.thorough
@@ -89,6 +90,17 @@ def test_figures_have_the_colours_of_heatmaps(tmp_path: Path, monkeypatch: pytes
         red, _, blue = np.moveaxis(np.asarray(picture.convert("RGB"), dtype=int), 2, 0)
     positive, negative = (columns.nonzero()[1] for columns in (blue > red + 60, red > blue + 60))
     assert positive.min() < negative.min() and positive.max() < negative.max()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_long_commands_are_wrapped(tmp_path: Path) -> None:
+    styles = (DOCS / "_static" / "site.css").read_text("utf-8")
+    command = "nmt-train " + "data.train.src=train.en " * 20
+    page = tmp_path / "page.html"
+    page.write_text(f"<style>{styles}</style><div class=highlight-sh><pre>{command}</pre></div>", "utf-8")
+    with browsing() as browser:
+        browser.open(page.as_uri(), width=800)
+        assert browser.value("document.documentElement.scrollWidth") <= 800
 
 
 # The configuration reference.
