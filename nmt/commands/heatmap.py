@@ -93,6 +93,8 @@ class HeatmapOptions(ModelOptions):
             raise UserError(
                 f"engine={self.engine}: given translations (tgt=) need engine=torch; remove engine={self.engine}"
             )
+        if self.tgt is not None and self.search != SearchOptions():
+            raise UserError(f"tgt={self.tgt}: given translations are not searched for; remove search options, or tgt=")
         if self.slots and self.engine not in ("auto", "torch"):
             raise UserError(f"engine={self.engine}: slots=true needs engine=torch; remove engine={self.engine}")
         if self.slots and self.format == "html":

@@ -15,7 +15,6 @@ from nmt.commands.heatmap import heatmap
 from nmt.errors import UserError
 from nmt.inference.forced_decoding import force_decode, word_weights
 from nmt.inference.translator import Translator
-from nmt.search.options import SearchOptions
 
 LINKED = ["src=src", "tgt=tgt", "links=links", "output=o"]
 
@@ -24,7 +23,7 @@ LINKED = ["src=src", "tgt=tgt", "links=links", "output=o"]
 def words(model: Path, files: Path) -> list[str]:
     """The arguments that name the model and the source, and write into the folder o."""
     write_lines("links", ["0-0 1p1", "", "0-0", "0-0"])
-    return [f"model={model}", "src=src", "output=o", "search.max_length=9"]
+    return [f"model={model}", "src=src", "output=o"]
 
 
 @pytest.mark.thorough
@@ -60,7 +59,7 @@ def test_titles_name_model_and_attention_or_are_left_out(
     titles: list[str] = []
     monkeypatch.setattr("nmt.alignment.heatmap.save_heatmap", lambda *_, title, **__: titles.append(title))
     monkeypatch.chdir(model)
-    words = ["model=.", f"src={files}/src", f"output={files}/o", "limit=1", "search.max_length=9"]
+    words = ["model=.", f"src={files}/src", f"output={files}/o", "limit=1"]
     given = f"tgt={files}/tgt"
     for target, origin in ([given], "force-decoded"), ([], "own translation"):
         call(heatmap, *words, *target)
@@ -150,7 +149,7 @@ def test_piece_weights_of_own_translations_are_those_of_the_search(
     model: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ((weights, source, target),) = drawn_weights([*words, "granularity=piece", "limit=1"], monkeypatch)
-    translation = Translator.load(model).translate(SOURCE[:1], SearchOptions(max_length=9))[0]
+    translation = Translator.load(model).translate(SOURCE[:1])[0]
     assert (source, target) == (translation.source_tokens, translation.tokens) and source[-1] == "</s>"
     np.testing.assert_allclose(weights, translation.alignment, atol=1e-5)  # Bahdanau weights already sum to 1
     np.testing.assert_allclose(weights.sum(1), 1, atol=1e-5)
@@ -175,7 +174,7 @@ def test_pair_too_large_for_a_page_is_skipped(words: list[str], call: Call, monk
 def test_pairs_with_an_empty_side_are_counted(short_model: Path, files: Path, call: Call) -> None:
     write_lines("src", [*SOURCE, "cat " * 30])  # the last is too long for the model
     write_lines("tgt", [*TARGET[:3], " ", "Katze"])
-    words = [f"model={short_model}", "src=src", "output=o", "search.max_length=9"]
+    words = [f"model={short_model}", "src=src", "output=o"]
     for target, empty, names in (["tgt=tgt"], 2, ["0001", "0003"]), ([], 1, ["0001", "0003", "0004"]):
         lines, error = call(heatmap, *words, *target)
         assert [Path(line).stem for line in lines] == names

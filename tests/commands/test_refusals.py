@@ -147,6 +147,10 @@ CASES: dict[Command, list[tuple[str, str]]] = {
             "model=MODEL src=src output=o links_base=1",
             "links_base=1: has an effect only with links=; add it, or remove",
         ),
+        (
+            "model=MODEL src=src tgt=tgt output=o search=greedy",
+            "tgt=tgt: given translations are not searched for; remo",
+        ),
         ("model=MODEL src=src tgt=tgt output=o links=links granularity=piece", "use granularity=word"),
         ("model=MODEL src=src tgt=tgt output=o links=short", "short has 1 line of links for 4 sentences"),
         ("model=NESTED src=src output=o slots=true format=html", "format=html: slots=true draws pictures; use format="),
