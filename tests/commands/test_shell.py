@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -12,7 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 from builders import write_lines
-from commands.processes import MAIN, finish, finish_unread, start
+from commands.processes import MAIN, ROOT, finish, finish_unread, start
 
 import nmt
 from nmt.commands import heatmap as heatmap_module
@@ -35,6 +37,13 @@ def wait(*_, **__):
 module.load_model = module.load_pairs = wait
 shell.run(module.{0})
 """
+
+
+def test_module_of_a_command_runs_it() -> None:
+    words = "-m nmt.commands.heatmap modle=x".split()
+    child = subprocess.run([sys.executable, *words], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True)
+    assert child.returncode == 2
+    assert child.stderr.startswith(b"error: modle: no such key; did you mean model?\n")
 
 
 @pytest.fixture
