@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -21,10 +22,11 @@ TAB_SEPARATED, CSV, JSON_LINES, PARQUET = ".tsv", ".csv", ".jsonl", ".parquet"  
 DELIMITERS = (",", ";", "\t", "|")  # of .csv files; spreadsheets of some languages write ;
 ROWS_PER_READ = 8192
 QUOTED_ROWS = 20  # a .tsv file whose first rows have quotes around every cell is one that a CSV program wrote
-# Names of columns that are hardly ever the first sentence of a text.
+# Words of names of columns, such as source_text, that are hardly ever all words of a first sentence.
 HEADERS = frozenset(
-    "source target src tgt trg english german french spanish source_text target_text sentence1 sentence2 translation "
-    "en de fr pt nl cs pl ru zh ja ko tr fi sv vi ro hu uk ar hi eng deu ger fra".split()
+    "source target src tgt trg input output text sentence sentences translation quelle ziel deutsch englisch 中文 英文 "
+    "english german french spanish chinese en de fr pt nl cs pl ru zh ja ko tr fi sv vi ro hu uk ar hi us gb cn br "
+    "eng deu ger fra".split()
 )
 
 
@@ -72,7 +74,8 @@ class Tables:
 def _warn_of_header(file: Path) -> None:
     """Print a warning if the first row of a table without a header consists of names of columns."""
     names = [cell.strip() for cell in next(read_lines(file)).split("\t")]
-    headings = [name for name in names if name.lower() in HEADERS]
+    words = [{*re.findall(r"[^\W\d_]+", name.lower())} for name in names]
+    headings = [name for name, parts in zip(names, words, strict=True) if parts and parts <= HEADERS]
     if len(headings) > 1:
         columns = ",".join(headings[:2])
         print_message(f"warning: {file}:1: read as a pair, but looks like a header; set data.columns=[{columns}]")

@@ -184,10 +184,16 @@ def test_raw_quotes_in_tab_separated_text_stay(tmp_path: Path) -> None:
     assert list(TableFile(tmp_path / "a.tsv", "train", None)) == rows * 9
 
 
-def test_a_header_that_nobody_named_is_mentioned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.tsv").write_text("id\ten\tde\n1\ta\tb\n")
+@pytest.mark.parametrize("names", ["en,de", "source,target", "text_en,text_de", "en-US,de-DE", "Sentence 1,Sentence 2"])
+def test_a_header_that_nobody_named_is_mentioned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: str
+) -> None:
+    (tmp_path / "a.tsv").write_text("id\t" + names.replace(",", "\t") + "\n1\ta\tb\n")
     load_tables(tmp_path, train="a.tsv")
-    assert "a.tsv:1: read as a pair, but looks like a header; set data.columns=[en,de]" in capsys.readouterr().err
+    assert f"a.tsv:1: read as a pair, but looks like a header; set data.columns=[{names}]" in capsys.readouterr().err
+    (tmp_path / "a.tsv").write_text("1\t2.\n\t!\n")
+    load_tables(tmp_path, train="a.tsv")
+    assert not capsys.readouterr().err
     (tmp_path / "a.tsv").write_text("it is in German\tes ist auf Deutsch\nno\tnein\n")
     load_tables(tmp_path, train="a.tsv")
     assert not capsys.readouterr().err
