@@ -85,12 +85,11 @@ def draw_heatmap(
     gold: Collection[Link] = (),
 ) -> Figure:
     """Return the figure of ``save_heatmap``. Cells have a fixed size, and the labels lie outside the figure's edge."""
-    figure, axes = _new_cells(source, target)
-    width, height = figure.get_size_inches().tolist()
     scale = scale_of(matrix, signed=signed)
     title = "\n".join(textwrap.fill(line, LINE_LENGTH) for line in title.split("\n"))
-    with _labelled(figure, axes, source, target, title):
+    with _labelled(source, target, title) as (figure, axes):
         image = draw_weights(axes, matrix, scale, gold=gold, title=title)
+    width, height = figure.get_size_inches().tolist()
     if gold:
         from matplotlib.patches import Patch
 
@@ -102,19 +101,17 @@ def draw_heatmap(
     return figure
 
 
-def _new_cells(source: Sequence[str], target: Sequence[str]) -> tuple[Figure, Axes]:
-    """Return a figure that a cell for each pair of tokens fills, up to ``MAX_SIDE``, and its axes."""
-    width, height = (max(CELL, min(MAX_SIDE, CELL * len(side))) for side in (source, target))
-    figure = new_figure(width, height, layout=None)
-    return figure, figure.add_axes((0, 0, 1, 1))
-
-
 @contextmanager
-def _labelled(figure: Figure, axes: Axes, source: Sequence[str], target: Sequence[str], title: str) -> Iterator[None]:
-    """Choose fonts for what the block draws, then write the labels of columns and rows."""
+def _labelled(source: Sequence[str], target: Sequence[str], title: str) -> Iterator[tuple[Figure, Axes]]:
+    """Yield a figure that a cell for each pair of tokens fills, up to ``MAX_SIDE``, and its axes; then label them.
+
+    The fonts are chosen first: titles and ticks keep those that are set when their axes are made.
+    """
+    width, height = (max(CELL, min(MAX_SIDE, CELL * len(side))) for side in (source, target))
     with fonts_for([title, *source[: MAX_LABELS + 1], *target[: MAX_LABELS + 1]]):
-        yield
-        width, height = figure.get_size_inches().tolist()
+        figure = new_figure(width, height, layout=None)
+        axes = figure.add_axes((0, 0, 1, 1))
+        yield figure, axes
         if len(source) <= MAX_LABELS:
             label_cells(axes, "x", source, pitch=POINTS * width / len(source))
         if len(target) <= MAX_LABELS:
@@ -132,11 +129,10 @@ def save_slots(
     The files are those of ``save_heatmap``.
     """
     colours, largest = mix_slots(write, read)
-    figure, axes = _new_cells(source, target)
-    height = figure.get_size_inches()[1]
     title = "\n".join(textwrap.fill(line, LINE_LENGTH) for line in title.split("\n"))
-    with _labelled(figure, axes, source, target, title):
+    with _labelled(source, target, title) as (figure, axes):
         draw_weights(axes, colours, UNIT, title=title)
+    height = figure.get_size_inches()[1]
     legend = figure.add_axes((0, -0.45 / height, 1, 0.16 / height))
     legend.imshow(
         slot_colours(len(write))[None], aspect="auto", interpolation="nearest", extent=(0.5, len(write) + 0.5, 0, 1)

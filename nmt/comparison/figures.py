@@ -173,13 +173,13 @@ def draw_heatmaps(panels: Sequence[Panel], *, columns: int = 3) -> Figure:
     """
     count = min(columns, len(panels))
     lines = -(-len(panels) // count)
-    figure = new_figure(4.6 * count, 2.2 * lines)
-    grid = figure.subplots(lines, count, squeeze=False).flat
-    used = list(zip(grid, panels, strict=False))
     by_quantity = {panel.quantity: [other for other in panels if other.quantity == panel.quantity] for panel in panels}
     scales_by_quantity = {key: iter(scales_of([p.weights for p in group])) for key, group in by_quantity.items()}
     scales = [next(scales_by_quantity[panel.quantity]) for panel in panels]
     with fonts_for(text for panel in panels for text in (panel.title, *panel.rows, *panel.columns)):
+        figure = new_figure(4.6 * count, 2.2 * lines)  # its titles and ticks keep these fonts
+        grid = figure.subplots(lines, count, squeeze=False).flat
+        used = list(zip(grid, panels, strict=False))
         images = [
             draw_weights(axes, panel.weights, scale, gold=panel.gold, title=panel.title, size=FONT_SIZE)
             for (axes, panel), scale in zip(used, scales, strict=True)

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from matplotlib.font_manager import findfont
 from matplotlib.ft2font import FT2Font
+from matplotlib.text import Text
 
 from nmt.alignment import figures
 from nmt.alignment.figures import fonts_for
-from nmt.alignment.heatmap import save_heatmap
+from nmt.alignment.heatmap import draw_heatmap, save_heatmap
+from nmt.comparison.figures import Panel, draw_heatmaps
 
 pytestmark = pytest.mark.thorough
 
@@ -53,6 +55,17 @@ def test_missing_characters_come_from_an_installed_font(installed: list[str], tm
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # also matplotlib's "Glyph missing"
         save_heatmap(np.ones((1, 1)), [chr(code)], ["a"], tmp_path / "picture.png", title=chr(code))
+
+
+def test_titles_and_labels_are_drawn_in_the_font_that_has_its_characters(installed: list[str]) -> None:
+    stix = BUNDLED / "STIXGeneral.ttf"
+    token = chr(min(characters(stix) - characters(findfont("DejaVu Sans")) - set(range(0xE000, 0xF900))))
+    installed.append(str(stix))
+    panel = Panel(title=token, weights=np.ones((1, 1)), rows=[token], columns=[token])
+    for figure in draw_heatmap(np.ones((1, 1)), [token], [token], title=token), draw_heatmaps([panel]):
+        texts = [text for text in figure.findobj(Text) if text.get_text() == token and text.get_visible()]
+        assert len(texts) == 3
+        assert all("STIXGeneral" in text.get_fontfamily() for text in texts)
 
 
 def test_missing_characters_cause_one_warning_that_names_packages(installed: list[str], tmp_path: Path) -> None:
