@@ -166,6 +166,9 @@ class Protection:
         ):
             return Protected("", [], [], line)  # nothing is left to translate
         for term in self.glossary.matches(text) if self.glossary else ():
-            if not any(item.start < term.stop and term.start < item.stop for item in required):
+            # Whole numbers within a term belong to it.
+            others = [it for it in required if it.stand_in or it.start < term.start or term.stop < it.stop]
+            if not any(item.start < term.stop and term.start < item.stop for item in others):
+                required = others
                 required.append(Required(term.start, term.stop, term.target, capital=term.capital))
         return Protected(text, required, origins, line)

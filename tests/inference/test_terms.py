@@ -26,6 +26,7 @@ from nmt.inference.terms import Required, write_terms
 from nmt.inference.translation import Translation, alignment_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
+from nmt.text.glossary import Glossary
 
 KINDS = ["spm-default", "bpe-nmt_nfkc", "characters", "words", "ours"]
 TERMS = {"dogs": "Hunde", "New York": "", "two": "zwei kleine", "g*": "Gartenzaun", "a b": "ab", "東京": "京"}
@@ -260,13 +261,17 @@ def aligned(source: str, target: str, links: str) -> Translation:
 def test_terms_are_written_where_the_alignment_says(
     source: str, target: str, links: str, terms: dict[str, str], expected: str, new_links: str, tmp_path: Path
 ) -> None:
-    from nmt.text.glossary import Glossary
-
     protected = Protection(Glossary(terms), placeholders=False).protect(source)
     translation = aligned(source, target, links)
     written = protected.complete(translation)
     assert written.text == expected and written.confidence == translation.confidence
     assert alignment_lines([written]) == [new_links]
+
+
+def test_a_number_within_a_term_belongs_to_it() -> None:
+    protection = Protection(Glossary({"iPhone 15": "Handy", "1": "eins"}), placeholders=True)
+    protected = protection.protect("15 times 1 iPhone 15 for 1,250 {x}")
+    assert sorted(item.text for item in protected.required) == ["1,250", "15", "Handy", "eins", "{x}"]
 
 
 def test_scripts_without_spaces_are_changed_by_token() -> None:
