@@ -85,6 +85,7 @@ def token_spans(line: str) -> list[tuple[int, int]]:
     inside = False
     for at, character in enumerate(line):
         is_letter = character.isalnum() or character == "_" or unicodedata.category(character).startswith("M")
+        is_letter |= character in "\u200c\u200d" and line[at + 1 : at + 2].isalnum()  # joiners within a word
         joins = is_letter and not UNSPACED.match(character)
         if joins and inside:
             spans[-1] = (spans[-1][0], at + 1)

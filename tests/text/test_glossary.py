@@ -42,6 +42,8 @@ TERMS = {
         ("red hats and a red hat", [("red hats", "roter Hut"), ("red hat", "roter Hut")]),
         ("hot\tdog", [("hot\tdog", "Würstchen")]),
         ("dog_ dog\u0301 2dog", []),
+        ("dog\u200cها", []),  # U+200C joins an ending, as in Persian
+        ("dog\u200c \u200ddog", [("dog", "Hund")]),
         ("ein Wu\u0308rstchen", [("Wu\u0308rstchen", "sausage")]),
         ('"Dog! (Dog) the "Dog"', [("Dog", "Hund"), ("Dog", "Hund")]),
         ("", []),
