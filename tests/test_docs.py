@@ -101,6 +101,12 @@ def test_long_commands_are_wrapped(tmp_path: Path) -> None:
     with browsing() as browser:
         browser.open(page.as_uri(), width=800)
         assert browser.value("document.documentElement.scrollWidth") <= 800
+        boxes = browser.value(
+            "(() => { const text = document.createRange(); text.selectNodeContents(document.querySelector('pre'));"
+            " return [...text.getClientRects()].map(box => [box.top, box.left]) })()"
+        )
+        first, second, *_ = dict(reversed(boxes[:4])).values()  # a line has a box for its text and one for its space
+        assert first > second  # from below: a line without an indent begins a command
 
 
 # The configuration reference.
