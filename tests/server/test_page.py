@@ -14,7 +14,9 @@ from commands.processes import wait_until
 from served import Client, Upper, serving
 from server.word_models import tiny_translator
 
+from nmt.search.options import SearchOptions
 from nmt.server import answers, app
+from nmt.server.app import Languages
 from nmt.server.reading import Limits
 
 LIMITS = Limits(max_characters=100, max_texts=5, max_alternatives=4)
@@ -231,6 +233,16 @@ def test_mistakes_have_messages_in_plain_words(browser: Browser) -> None:
     browser.wait("document.querySelector('#message').textContent.includes('The server does not answer')")
     assert browser.value("document.querySelector('#text').value") == "z"
     assert not browser.value("document.querySelector('#retry').hidden")
+
+
+@pytest.mark.parametrize("pair", [("en", "de"), ("fr", "en")])
+def test_open_page_finds_the_models_of_a_server_that_has_others_now(pair: tuple[str, str], browser: Browser) -> None:
+    with serving(limits=LIMITS, translators={"a": Upper()}) as client:
+        open_page(browser, client)
+        client.server.languages = Languages({pair: {"b": client.model}}, SearchOptions(), False)
+        browser.type("z")
+        browser.wait("document.querySelectorAll('.words.target').length === 1")
+        assert browser.value("document.querySelector('h2').textContent") == f"b Upper attention, {' → '.join(pair)}"
 
 
 def test_late_answers_are_dropped(browser: Browser) -> None:
