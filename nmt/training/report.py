@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from nmt.alignment.aer import AER_METHOD, LostWords, alignment_error_rate
+from nmt.alignment.figures import fonts_for, new_figure, save_figure
 from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.page import Example, alignment_page, escape_markdown, spread
 from nmt.alignment.word_weights import argmax_links, display_pieces, display_weights, word_weights
 from nmt.data.links import Links, format_gold, format_pharaoh
 from nmt.data.words import count_words
 from nmt.errors import counted, print_message, printable
-from nmt.files.atomic import replace_file, write_lines
+from nmt.files.atomic import write_lines
 from nmt.inference import run_files
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.model_folder import TrainedModel
@@ -222,13 +223,10 @@ def _drawable_rows(translator: Translator, test: Corpus) -> list[int]:
 
 def save_curve(metrics: Path, picture: Path, *, title: str) -> None:
     """Plot losses (nats per piece) and validation BLEU against updates, from the CSV file ``metrics``."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     columns = read_metrics(metrics)
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    losses = figure.add_subplot()
+    with fonts_for([title]):
+        figure = new_figure(7, 4)
+        losses = figure.add_subplot()
     for name, style in (("train_loss", {"alpha": 0.4}), ("valid_loss", {"marker": "o"})):
         if points := columns.get(name):
             losses.plot(*zip(*points, strict=True), label=name.replace("_", " "), **style)
@@ -243,8 +241,7 @@ def save_curve(metrics: Path, picture: Path, *, title: str) -> None:
         scores.set_ylim(*score_limits([value for _, value in points]))
         scores.set_ylabel("BLEU")
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    with replace_file(picture) as file:
-        figure.savefig(file, dpi=120, format="png")
+    save_figure(figure, picture)
 
 
 def score_limits(scores: Sequence[float]) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from nmt.alignment import figures
 from nmt.alignment.figures import fonts_for
 from nmt.alignment.heatmap import draw_heatmap, save_heatmap
 from nmt.comparison.figures import Panel, draw_heatmaps
+from nmt.training.report import save_curve
 
 pytestmark = pytest.mark.thorough
 
@@ -77,6 +78,14 @@ def test_missing_characters_cause_one_warning_that_names_packages(installed: lis
     assert {*"猫ग्र🐈ม"} <= {*message.partition(":")[0]}
     for package in ("fonts-noto-core", "fonts-noto-cjk", "fonts-symbola"):
         assert package in message
+
+
+def test_curve_of_a_run_with_a_foreign_name_warns_too(installed: list[str], tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text(
+        "step,epoch,train_loss,valid_loss,valid_accuracy,valid_bleu,valid_chrf,lr\n4,0,,5.2,0.1,3.5,5.6,\n"
+    )
+    with pytest.warns(UserWarning, match="no installed font has 猫"):
+        save_curve(tmp_path / "metrics.csv", tmp_path / "curve.png", title="猫")
 
 
 def test_bitmap_and_damaged_fonts_are_not_used(installed: list[str], tmp_path: Path) -> None:
