@@ -31,6 +31,9 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(signal_number)
         self.signal_number = signal_number
 
+    def __str__(self) -> str:
+        return f"stopped by {signal.Signals(self.signal_number).name}"
+
 
 def suggest_fix(error: OSError) -> str:
     """Return advice about a file or folder that cannot be written."""

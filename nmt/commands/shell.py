@@ -89,7 +89,7 @@ def describe_error(error: BaseException) -> tuple[int, list[str]]:
             first, *others = error.problems or ("unknown",)
             return USER_ERROR, [f"error: {first}", *(f"       {problem}" for problem in others)]
         case Interrupted(signal_number=number) if number != signal.SIGINT:
-            return 128 + number, [f"stopped by {signal.Signals(number).name}"]
+            return 128 + number, [str(error)]
         case KeyboardInterrupt():
             return 128 + signal.SIGINT, ["interrupted"]
         case BrokenPipeError():

@@ -94,7 +94,7 @@ def test_settings_of_the_text_apply(run: Path) -> None:
 
 def test_interrupted_run_resumes_from_its_stored_text(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt_at(monkeypatch, step=1)
-    with pytest.raises(Interrupted):
+    with pytest.raises(Interrupted, match="stopped by SIGINT"):
         nmt.train(*WORDS, "batches.max_tokens=200", **PARTS)
     with pytest.raises(UserError, match="resume=true: a run continues with its stored text; remove train=, valid="):
         nmt.train("resume=true", **PARTS)
