@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.data.lexicon import read_entries
-from nmt.errors import UserError, print_message
+from nmt.errors import JOINERS, UserError, print_message
 from nmt.settings.arguments import brief
 from nmt.text.writing import UNSPACED
 
@@ -85,7 +85,7 @@ def token_spans(line: str) -> list[tuple[int, int]]:
     inside = False
     for at, character in enumerate(line):
         is_letter = character.isalnum() or character == "_" or unicodedata.category(character).startswith("M")
-        is_letter |= character in "\u200c\u200d" and line[at + 1 : at + 2].isalnum()  # joiners within a word
+        is_letter |= character in JOINERS and line[at + 1 : at + 2].isalnum()  # joiners within a word
         joins = is_letter and not UNSPACED.match(character)
         if joins and inside:
             spans[-1] = (spans[-1][0], at + 1)
