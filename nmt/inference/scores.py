@@ -75,11 +75,11 @@ def require_tokenizer(name: str) -> None:
     except (Exception, SystemExit) as error:  # tokenizers raise RuntimeError, URLError, LockException, …
         if name in EXTRAS:
             extra = EXTRAS[name]
-            fix = f"pip install 'nmt-memory-attention[{extra}]', or choose {KEY}={CHARACTERS}"
+            fix = f"pip install 'nmt-memory-attention[{extra}]', or set {KEY}=null"
             raise UserError(f"{KEY}={name}: its packages are not installed; {fix}") from None
         raise UserError(
             f"{KEY}={name}: its model cannot be loaded ({reason(error)}); connect to the internet once, "
-            f"or choose {KEY}={CHARACTERS}"
+            f"or set {KEY}=null"
         ) from None
 
 
