@@ -78,10 +78,10 @@ class Distillation:
     def lines(self) -> Iterator[str]:
         """Yield a line for the translations that were kept, then one for each reason of a rejection."""
         yield f"{self.counts[TEACHER]:,} of {counted(self.total, 'pair')}: {TEACHER}"
-        fate = "reference kept" if self.rejected == "reference" else "dropped"
         for reason, count in self.counts.most_common():
             if reason != TEACHER:
-                yield f"{count:,} {fate}: {reason}"
+                fate = f"{counted(count, 'reference')} kept" if self.rejected == "reference" else f"{count:,} dropped"
+                yield f"{fate}: {reason}"
 
 
 def _split(line: str) -> tuple[float | None, str]:

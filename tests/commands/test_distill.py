@@ -53,7 +53,7 @@ def test_targets_are_those_of_nmt_translate(words: list[str], call: Call, monkey
     assert 0 < blank < 300
     assert printed.lines == [
         f"{300 - blank} of 300 pairs: translation of the teacher",
-        f"{blank} reference kept: empty translation",
+        f"{blank} references kept: empty translation",
         "new: 300 pairs",
         "train with: nmt-train data=text data.train.src=new/train.src data.train.tgt=new/train.tgt"
         " data.valid.src=FILE data.valid.tgt=FILE",
