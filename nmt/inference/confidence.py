@@ -38,8 +38,9 @@ def calibrate(
 
 def describe_calibration(calibration: Calibration) -> str:
     """Return a calibration as one line."""
-    quarters = ", ".join(f"{chrf:.1f} up to {highest:.2f}" for highest, chrf in calibration.quarters)
-    return f"confidence {calibration.correlation:.2f}  Spearman's rho with the chrF of a line; by quarters: {quarters}"
+    quarters = ", ".join(f"{chrf:.1f} (up to {highest:.2f})" for highest, chrf in calibration.quarters)
+    rho = f"confidence {calibration.correlation:.2f}  Spearman's rho with the chrF of a line"
+    return f"{rho}; mean chrF of each quarter of the lines, by confidence: {quarters}"
 
 
 def rank_correlation(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.ndarray) -> float:

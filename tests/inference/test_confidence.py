@@ -52,6 +52,7 @@ def test_quarters_are_ordered_by_confidence_and_have_the_mean_chrf_of_their_line
     assert calibration is not None
     assert [round(chrf) for _, chrf in calibration.quarters] == [0, 0, 50, 100]
     assert [highest for highest, _ in calibration.quarters] == [lines[n].confidence for n in (30, 20, 10, 0)]
-    assert calibration.correlation > 0.7 and "100.0 up to 1.00" in describe_calibration(calibration)
+    assert calibration.correlation > 0.7 and "by confidence: 0.0 (up to" in describe_calibration(calibration)
+    assert describe_calibration(calibration).endswith(", 100.0 (up to 1.00)")
     assert calibrate(lines[:19], ["ein Hund"] * 19) is None
     assert calibrate([NO_TRANSLATION] * 20, ["ein Hund"] * 20) == (0.0, [(0.0, 0.0)] * 4)
