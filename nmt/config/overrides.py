@@ -73,7 +73,7 @@ def choice_inside(word: str) -> str:
 def require_override(word: str) -> None:
     """Raise UserError unless ``word`` is ``key=value``."""
     if word.startswith("-"):
-        raise UserError(f"{word}: no such option; write settings as key=value (--help lists some)")
+        raise UserError(f"{word}: no such option; write settings as key=value (see --help)")
     if "=" not in word:
         raise UserError(f"{word}: not a setting; write {_setting_of(word, [config_dir()])}")
     if len(word.partition("=")[0]) > LONGEST_KEY:
