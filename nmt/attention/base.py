@@ -120,7 +120,7 @@ class Attention(nn.Module):
         """Write and read the first ``slots`` slots only, from now on. Raises ValueError if the attention cannot."""
         name = type(self).__name__
         raise ValueError(
-            f"{name} was trained to use all of its slots; train with attention=nested_memory, or remove it"
+            f"{name} was trained to use all of its slots; train with attention=nested_memory, or remove slots"
         )
 
     def check_length(self, length: Tensor) -> None:
