@@ -294,7 +294,9 @@ def run_to_resume(folder: Path, arguments: Sequence[str], training: TrainingSett
         if not raised or not all(raised):
             raise UserError(*_explain_finished(folder, reached, trust_arguments(arguments)))
     if not has_checkpoint(folder):
-        raise UserError(f"resume=true: {folder} stopped before its first checkpoint; remove it and start again")
+        raise UserError(
+            f"resume=true: {folder} stopped before its first checkpoint; delete this folder and start again"
+        )
     refuse_links(folder)
     return folder
 

@@ -32,7 +32,7 @@ def resume_killed_run(run: Path, uninterrupted: Path, kill_at: str | int) -> boo
     if (run / "summary.json").is_file():
         return False
     if not (run / "checkpoints" / "last.ckpt").is_file():
-        refuse(["resume=true"], "stopped before its first checkpoint; remove it and start again")
+        refuse(["resume=true"], "stopped before its first checkpoint; delete this folder and start again")
         return False
     train(["resume=true"])
     assert_same_run(run, uninterrupted)
