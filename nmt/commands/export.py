@@ -104,7 +104,7 @@ def _write(options: ExportOptions, deployment: Path | None = None) -> Path:
 def _print_files(folder: Path) -> None:
     files = sorted(folder.iterdir())
     for file in files:
-        if file.suffix in (".onnx", ".npz"):
+        if file.suffix in (".onnx", ".bin", ".npz"):
             print(f"{file}  {file.stat().st_size / 2**20:.1f} MB")
     print(f"{folder}  {sum(file.stat().st_size for file in files) / 2**20:.1f} MB in total")
 

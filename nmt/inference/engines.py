@@ -36,6 +36,12 @@ NEXT = ".after"
 OUTPUT_WEIGHT = "output.weight"  # (C, F), or 8-bit integers (F, C)
 OUTPUT_SCALE = "output.weight.scale"  # (C,) of these integers
 OUTPUT_BIAS = "output.bias"  # (C,)
+SEARCH = "search."
+"""Names of a search graph that are not those of its step graph begin with this."""
+SPARE = 5
+"""Candidates of a hypothesis in a search graph, beside N: one that ends, and four that may be banned."""
+WEIGHTS = "weights"
+"""The weights of step and search graphs lie in a file of this name: one for each suffix of ``GRAPH_SUFFIX``."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,8 @@ S source pieces, T target pieces. One round of search is one ``step``, sometimes
     state = engine.drop(state, keep)                              # removes sentences that have ended
 
 The hypotheses lie on the query axis: a step reorders the decoder's small state by ``parents`` and never touches the
-memory. Only ``drop`` changes the memory, once per sentence.
+memory. Only ``drop`` changes the memory, once per sentence. An engine may also have a method ``search_one`` (see
+``nmt.search.one_sentence``), which makes all rounds for one sentence.
 """
 
 from __future__ import annotations

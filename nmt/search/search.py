@@ -11,6 +11,7 @@ from nmt.search.beam import beam_search
 from nmt.search.constraints import ConstrainedEngine, Prefix
 from nmt.search.engine import Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History, Hypothesis
+from nmt.search.one_sentence import search_one_sentence
 from nmt.search.options import SearchOptions
 from nmt.search.required import RequiredTexts
 from nmt.search.sampling import sampling_search, sentence_seed
@@ -57,7 +58,12 @@ def search_encoded(
     prefixes = prefixes or [()] * len(lengths)
     limits = options.limits(lengths) + np.array([len(prefix) for prefix in prefixes])  # every prefix is completed
     searched: Any = engine
-    if options.no_repeat is not None or any(prefixes):
+    constrained = options.no_repeat is not None or any(prefixes)
+    if len(limits) == 1 and not constrained and required is None:
+        hypotheses = search_one_sentence(engine, source, int(limits[0]), options)
+        if hypotheses is not None:
+            return [hypotheses]
+    if constrained:
         searched = ConstrainedEngine(engine, no_repeat=options.no_repeat, prefixes=prefixes)
     history = History(keep_weights=options.keep_weights or options.coverage_penalty > 0)
 

@@ -33,7 +33,8 @@ def test_onnx_translations_equal_torch_and_need_no_torch(
     model = make_model("MemoryAttention", slots=3)
     expected, error = call(translate, f"model={model}", "alignments=torch", stdin=TEXT)
     assert "engine" not in error
-    names = ["align.onnx", "encode.int8.onnx", "encode.onnx", "step.int8.onnx", "step.onnx", "onnx"]
+    names = ["align.onnx", "encode.int8.onnx", "encode.onnx", "search.int8.onnx", "search.onnx"]
+    names += ["step.int8.onnx", "step.onnx", "weights.bin", "weights.int8.bin", "onnx"]
     assert [Path(line.split()[0]).name for line in call(export, f"model={model}").lines] == names
     arguments = [f"model={model}", "engine=onnx", "alignments=onnx"]
     assert run_without_torch("translate", arguments, TEXT).splitlines() == expected
@@ -68,7 +69,8 @@ def test_engine_auto_in_python_chooses_the_exact_graphs_without_printing(
 def test_an_export_of_one_engine_makes_it_the_default(run: Path) -> None:
     expected = Translator.load(run, engine="onnx-int8").texts(["a cat", "the dog"])
     export([f"model={run}", "engine=onnx-int8"])
-    names = ["about.json", "align.onnx", "encode.int8.onnx", "source.model", "step.int8.onnx"]
+    names = ["about.json", "align.onnx", "encode.int8.onnx", "search.int8.onnx", "source.model"]
+    names += ["step.int8.onnx", "weights.int8.bin"]
     assert sorted(file.name for file in (run / "onnx").iterdir()) == names
     assert engine_of(run) == "onnx-int8" and Translator.load(run).texts(["a cat", "the dog"]) == expected
     with pytest.raises(UserError, match="engine=onnx: .* has graphs of engine=onnx-int8 only; write both with nmt-exp"):
@@ -106,7 +108,7 @@ def shorten(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:99])
 
 
-OTHERS = ["step.onnx", "align.onnx", "source.model", "about.json"]
+OTHERS = ["step.onnx", "search.onnx", "weights.bin", "align.onnx", "source.model", "about.json"]
 CHANGES = [damage, shorten, Path.unlink]
 
 

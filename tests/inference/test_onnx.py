@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -27,7 +28,7 @@ from nmt.config.overrides import config_dir
 from nmt.errors import UserError
 from nmt.files.checksum import checksum
 from nmt.inference import bulk
-from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
+from nmt.inference.engines import GRAPH_SUFFIX, SPARE, LoadSettings, OnnxEngineName
 from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx import engine as engine_module
@@ -37,9 +38,10 @@ from nmt.inference.onnx.export import ENGINES, export
 from nmt.inference.onnx.model import OnnxModel, exported_engines, open_onnx
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.translator import Translator
-from nmt.model.decoder import LSTMDecoder, State
+from nmt.model.decoder import LSTMDecoder, RecurrentDecoder, State
 from nmt.model.encoder import Final, LSTMEncoder
 from nmt.search.options import SearchOptions
+from nmt.search.search import search
 from nmt.text.specials import BOS, EOS
 from nmt.text.tokenizer import Tokenizer
 
@@ -82,6 +84,25 @@ def assert_equal_translations(expected: Translator, actual: Translator, options:
             for first, second in zip(left.n_best, right.n_best, strict=True):
                 np.testing.assert_allclose(second.log_prob, first.log_prob, atol=1e-4)
                 np.testing.assert_allclose(second.alignment, first.alignment, atol=1e-4)
+
+
+ONE_CALL = [
+    *(SearchOptions(beam_size=size, max_length=9) for size in (1, 2, 5)),
+    SearchOptions(beam_size=4, max_length=9, min_length=5, length_penalty=0.2, replace_unknown=True),
+    SearchOptions(beam_size=3, max_length=1),
+    SearchOptions(beam_size=1, min_length=0),
+]
+
+
+def assert_one_call_equals_single_steps(translator: Translator) -> None:
+    """Assert that a search in one call gives what the search in NumPy gives, bit for bit."""
+    engine = translator.loaded_model.engine(trace=False)
+    steps: Any = SimpleNamespace(**{name: getattr(engine, name) for name in ("encode", "init", "step", "drop")})
+    for ids in map(translator.encode, LINES):
+        for options in ONE_CALL:
+            limit = int(options.limits(np.array([len(ids)]))[0])
+            assert engine.search_one(engine.encode([ids]), limit, options) is not None  # type: ignore[attr-defined]
+            assert search(engine, [ids], options) == search(steps, [ids], options)
 
 
 # Each takes 10 s; tests/attention exports every kind alone.
@@ -151,6 +172,8 @@ def test_engines_agree(words: list[str], tmp_path: Path) -> None:
     assert_equal_translations(*pair, SearchOptions(temperature=1.2, n_best=2, max_length=9))
     if words[0] != "none":
         assert_equal_translations(*pair, SearchOptions(beam_size=3, coverage_penalty=0.3, max_length=9))
+    if isinstance(pair[0].trained.model.decoder, RecurrentDecoder):
+        assert_one_call_equals_single_steps(pair[1])
 
 
 @pytest.mark.parametrize(
@@ -171,6 +194,8 @@ def test_engines_agree_for_other_units(words: list[str], tmp_path: Path, monkeyp
     assert_equal_translations(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
     assert_equal_translations(*pair, SearchOptions(beam_size=1, max_length=9))
     results = pair[1].translate(LINES), by_onnx(tmp_path, "onnx-int8").translate(LINES)
+    for engine in ENGINES:
+        assert_one_call_equals_single_steps(by_onnx(tmp_path, engine))
     for left, right in zip(*results, strict=True):
         assert right.log_prob == pytest.approx(left.log_prob, rel=0.3)
     if FEEDING in words:  # once for each unit
@@ -259,7 +284,27 @@ def test_each_graph_is_loaded_once_for_one_kind_of_work(short_run: Path, monkeyp
     assert sorted(opened) == [(name, 1) for name in graphs]
     opened.clear()
     translator.texts(LINES[:1])
-    assert sorted(opened) == [(name, 2) for name in graphs]
+    assert sorted(opened) == [(name, 2) for name in sorted([*graphs, "search.onnx"])]
+
+
+def test_one_line_is_translated_by_an_export_without_a_search_graph(short_run: Path, tmp_path: Path) -> None:
+    expected = [Translator.load(short_run, engine="onnx").texts([line], SHORT) for line in LINES]
+    run = shutil.copytree(short_run, tmp_path / "older")
+    about = json.loads((run / "onnx" / "about.json").read_text())
+    del about["checksums"]["search.onnx"]
+    (run / "onnx" / "about.json").write_text(json.dumps(about))
+    (run / "onnx" / "search.onnx").unlink()
+    assert [Translator.load(run, engine="onnx").texts([line], SHORT) for line in LINES] == expected
+
+
+def test_a_beam_that_is_too_large_for_one_call_takes_single_steps(short_run: Path) -> None:
+    translator = Translator.load(short_run, engine="onnx", threads=1)
+    engine = translator.loaded_model.engine(trace=False)
+    source = engine.encode([translator.encode("a dog")])
+    options = [SearchOptions(beam_size=size, max_length=3) for size in (len(TOKENIZER) - SPARE, len(TOKENIZER) - 4)]
+    assert [engine.search_one(source, 3, option) is None for option in options] == [False, True]  # type: ignore[attr-defined]
+    texts = [translator.texts(["a dog"], option) for option in options]
+    assert texts[0] == texts[1]
 
 
 def record_checksum(file: Path) -> None:
@@ -285,6 +330,8 @@ class TestShortlist:
             assert_equal_translations(pair[0], short, options)
             integers = [by_onnx(tmp_path, "onnx-int8", shortlist=restricted) for restricted in (False, True)]
             assert_equal_translations(*integers, options)
+        for translator in (short, *integers):
+            assert_one_call_equals_single_steps(translator)
 
     @pytest.mark.parametrize("damage", ["truncated", b"", b"nonsense", "other rows", "integers"])
     def test_damaged_or_missing_shortlist_is_reported(
@@ -530,14 +577,20 @@ class TestFolder:
 
     def test_graphs_in_a_folder_whose_name_is_not_utf8_are_read(self, run: Path, tmp_path: Path) -> None:
         strange = shutil.copytree(run, tmp_path / "b\udcff")
-        texts = [Translator.load(folder, engine="onnx").texts(LINES, SHORT) for folder in (run, strange)]
-        assert texts[0] == texts[1]
+        for lines in (LINES, LINES[:1]):
+            texts = [Translator.load(folder, engine="onnx").texts(lines, SHORT) for folder in (run, strange)]
+            assert texts[0] == texts[1]
 
     def test_graphs_with_other_inputs_are_refused(self, copy: Path) -> None:
         for name in ("step.onnx", "align.onnx"):
             file = copy / "onnx" / name
             content = file.read_bytes()
-            file.write_bytes(content.replace(b"length", b"len'th"))
+            model = onnx.load(file, load_external_data=False)
+            (field,) = [value for value in model.graph.input if value.name == "length"]
+            field.name = "other"
+            for node in model.graph.node:
+                node.input[:] = ["other" if value == "length" else value for value in node.input]
+            onnx.save(model, file)
             record_checksum(file)
             with pytest.raises(UserError, match=r"copy/onnx: graphs that do not fit together \(.*\); write them again"):
                 by_onnx(copy).translate(LINES)

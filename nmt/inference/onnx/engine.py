@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -16,9 +17,12 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnxruntime
 
 from nmt.errors import UserError, reason
-from nmt.inference.engines import NEXT, OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT
+from nmt.inference.engines import NEXT, OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT, SEARCH, SPARE, WEIGHTS
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.search.engine import Floats, Integers
+from nmt.search.one_sentence import OneSearch
+from nmt.search.options import SearchOptions
+from nmt.search.scoring import length_penalty
 from nmt.system.machine import usable_cores
 from nmt.text.specials import PAD
 
@@ -58,11 +62,13 @@ class OnnxEngine:
         step: Any,
         align: Any,
         *,
+        open_search: Callable[[], Any] | None = None,
         vocabulary: int,
         shortlist: Shortlist | None,
         folder: Path,
     ) -> None:
         self._encode, self._step, self._align = encode, step, align
+        self._open_search = open_search
         self._vocabulary = vocabulary
         self._shortlist = shortlist
         self._folder = folder  # for messages
@@ -126,6 +132,39 @@ class OnnxEngine:
         after = OnnxSource(live.memory, dict(zip(self._state, state, strict=True)), live.output, live.ids)
         return after, log_probs, ids, weights
 
+    def search_one(self, source: OnnxSource, limit: int, options: SearchOptions) -> OneSearch | None:
+        """Search for the only sentence of ``source`` in one call of the search graph (``SearchOne``).
+
+        Return None if the export has no such graph, or if the beam is too large for the number of candidates.
+        """
+        candidates = self._vocabulary if source.ids is None else len(source.ids)
+        if self._search is None or candidates < options.beam_size + SPARE:
+            return None
+        allowed = np.ones(self._vocabulary, dtype=np.bool_)
+        allowed[list(options.banned(options.min_length))] = False
+        given = {
+            "allowed": allowed,
+            "beam": np.array([options.beam_size]),
+            "min_length": np.array(options.min_length),
+            "penalties": length_penalty(np.arange(1, limit + 2), options.length_penalty),
+            **source.state,
+            **({} if source.ids is None else {"pieces": source.ids}),
+        }
+        inputs = {**source.memory, **source.output, **{f"{SEARCH}{name}": field for name, field in given.items()}}
+        log_prob, length, slot, tokens, parents, log_probs = self._search.run(None, inputs)
+        return OneSearch(
+            tokens=tokens,
+            parents=parents,
+            log_probs=log_probs,
+            length=length.item(),
+            slot=slot.item(),
+            log_prob=log_prob.item(),
+        )
+
+    @cached_property
+    def _search(self) -> Any:
+        return None if self._open_search is None else self._open_search()
+
     def drop(self, live: OnnxSource, keep: Integers) -> OnnxSource:
         """Return the state of the sentences ``keep`` (row numbers) only, in that order."""
         memory, state = ({name: field[keep] for name, field in part.items()} for part in (live.memory, live.state))
@@ -158,6 +197,11 @@ def graph_encoder(file: Path, threads: int | None) -> Callable[[Integers], Field
     return lambda ids: dict(zip(names, session.run(names, {"ids": ids}), strict=True))
 
 
+def is_utf8(file: Path) -> bool:
+    """Return whether onnxruntime can open a file of this name."""
+    return os.fsencode(file) == str(file).encode(errors="replace")
+
+
 def open_session(file: Path, threads: int | None) -> Any:
     """Load a graph into onnxruntime. Raises UserError if it is damaged."""
     options = onnxruntime.SessionOptions()
@@ -168,8 +212,13 @@ def open_session(file: Path, threads: int | None) -> Any:
     try:
         # Without a fallback, because that one prints to stdout, among the translations.
         providers = ["CPUExecutionProvider"]
-        is_utf8 = os.fsencode(file) == str(file).encode(errors="replace")  # it opens no other names
-        source = str(file) if is_utf8 else file.read_bytes()
+        source: str | bytes = str(file)
+        if not is_utf8(file):
+            source = file.read_bytes()
+            weights = {other.name: other.read_bytes() for other in file.parent.glob(f"{WEIGHTS}*.bin")}
+            options.add_external_initializers_from_files_in_memory(
+                [*weights], [*weights.values()], [*map(len, weights.values())]
+            )
         session = onnxruntime.InferenceSession(source, options, providers=providers, enable_fallback=0)
     except Exception as error:  # onnxruntime's exceptions have no common base class
         raise UserError(

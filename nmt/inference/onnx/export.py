@@ -13,6 +13,7 @@ from typing import Any
 
 import onnx
 import torch
+from onnx.external_data_helper import set_external_data
 from torch import Tensor, nn
 
 from nmt.errors import UserError, printable
@@ -27,6 +28,7 @@ from nmt.inference.engines import (
     OUTPUT_BIAS,
     OUTPUT_WEIGHT,
     SHORTLIST,
+    WEIGHTS,
     OnnxEngineName,
 )
 from nmt.inference.model_folder import TrainedModel, class_path
@@ -42,6 +44,7 @@ from nmt.inference.onnx.graphs import (
 )
 from nmt.inference.onnx.model import About
 from nmt.inference.onnx.rewrites import fix_summation_order, quantise
+from nmt.inference.onnx.search_graph import search_graph
 from nmt.inference.onnx.shortlist import LikelyPieces, Shortlist
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.decoder import RecurrentDecoder
@@ -56,6 +59,8 @@ OPSET = 18
 INT8 = GRAPH_SUFFIX["onnx-int8"]
 ENGINES = tuple(GRAPH_SUFFIX)
 ANY = torch.export.Dim.DYNAMIC
+LEAST_SHARED = 1024  # bytes of a weight that step and search graphs share
+ALIGNMENT = 64  # bytes, of weights in a file
 
 
 def export(
@@ -100,6 +105,9 @@ def write_export(
             _quantise(file, file.with_suffix(f"{INT8}.onnx"), model)
         if "onnx" not in engines:
             file.unlink()
+    for engine in engines:
+        # onnxruntime fuses other nodes of a Transformer in a loop, so the last bits of its numbers would differ.
+        _share_weights(folder, GRAPH_SUFFIX[engine], searches=isinstance(model.decoder, RecurrentDecoder))
     if likely is not None:
         weight, bias = (parameter.numpy() for parameter in model.decoder.output.parameters())
         Shortlist(*likely, weight, bias).save(folder / SHORTLIST, integers="onnx" not in engines)
@@ -193,6 +201,31 @@ def _read_weights(model: Seq2Seq, memory: Fields) -> Tensor:
 def _quantise(exact: Path, file: Path, model: Seq2Seq) -> None:
     """Write the graph ``exact`` of ``model`` to ``file``, with 8-bit integers."""
     onnx.save(quantise(onnx.load(exact), model.decoder.bounded), file)
+
+
+def _share_weights(folder: Path, suffix: str, *, searches: bool) -> None:
+    """Move the weights of the step graphs with this suffix into one file, and write their search graphs if wished."""
+    places: dict[bytes, int] = {}
+    weights = folder / f"{WEIGHTS}{suffix}.bin"
+    with weights.open("wb") as stream:
+        for kind in ("", ".short"):
+            file = folder / f"step{kind}{suffix}.onnx"
+            if not file.is_file():
+                continue
+            step = onnx.load(file)
+            for weight in step.graph.initializer:
+                content = weight.raw_data
+                if len(content) < LEAST_SHARED:
+                    continue
+                if content not in places:
+                    stream.write(bytes(-stream.tell() % ALIGNMENT))
+                    places[content] = stream.tell()
+                    stream.write(content)
+                set_external_data(weight, weights.name, offset=places[content], length=len(content))
+                weight.ClearField("raw_data")
+            onnx.save(step, file)
+            if searches:
+                onnx.save(search_graph(step), folder / f"search{kind}{suffix}.onnx")
 
 
 @contextmanager

@@ -1,10 +1,12 @@
 """An exported model: ONNX graphs, tokenizers and ``about.json`` in the folder ``onnx`` of a run, or alone.
 
 ``encode.onnx`` maps ids to the memory and the first state, ``step.onnx`` adds one piece to every hypothesis, and
-``align.onnx`` maps read weights to an alignment. ``*.int8.onnx`` are the same graphs with matrix products in 8-bit
-integers. ``step.short*.onnx`` take the output layer's rows for a batch's shortlist as an input; ``shortlist.npz`` holds
-the shortlist and these rows. ``about.json`` has a checksum of each graph and tokenizer, because onnxruntime does not
-notice a few changed bytes. A deployment is a folder of these files without ``model.pt`` and without a subfolder.
+``align.onnx`` maps read weights to an alignment. ``search.onnx`` repeats the step, and searches for one sentence.
+``*.int8.onnx`` are the same graphs with matrix products in 8-bit integers. ``step.short*.onnx`` and
+``search.short*.onnx`` take the output layer's rows for a batch's shortlist as an input; ``shortlist.npz`` holds the
+shortlist and these rows. The step and search graphs share their weights, in ``weights*.bin``. ``about.json`` has a
+checksum of each file, because onnxruntime does not notice a few changed bytes. A deployment is a folder of these files
+without ``model.pt`` and without a subfolder.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +29,7 @@ from nmt.inference.engines import (
     FORMAT,
     GRAPH_SUFFIX,
     SHORTLIST,
+    WEIGHTS,
     LoadSettings,
     OnnxEngineName,
     Properties,
@@ -122,6 +125,11 @@ class OnnxModel:
         """The name of the step graph's file."""
         return f"{'step.short' if self.settings.shortlist else 'step'}{GRAPH_SUFFIX[self.engine_name]}.onnx"
 
+    @property
+    def search_name(self) -> str:
+        """The name of the file of the graph that searches for one sentence; exports of older versions have none."""
+        return self.step_name.replace("step", "search", 1)
+
     @cached_property
     def encode_name(self) -> str:
         """The name of the encoder's file."""
@@ -130,7 +138,9 @@ class OnnxModel:
     def verify(self) -> None:
         """Raise UserError if a file that this model needs is missing or damaged, without loading it."""
         names = [self.step_name, ALIGN, *([] if self.torch_encodes else [self.encode_name])]
-        for name in names + ([SHORTLIST] if self.settings.shortlist else []):
+        names += [SHORTLIST] if self.settings.shortlist else []
+        shared = (self.search_name, f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin")
+        for name in [*names, *(name for name in shared if name in self.properties.checksums)]:
             verified(self.folder / name, self.properties.checksums)
 
     @cached_property
@@ -142,7 +152,7 @@ class OnnxModel:
         return self._load(1)
 
     def _load(self, threads: int | None) -> OnnxEngine:
-        from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, open_session
+        from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, is_utf8, open_session
 
         self.verify()
         if self.torch_encodes:
@@ -151,11 +161,15 @@ class OnnxModel:
             encode = torch_encoder(self.root, threads=threads, trust=self.settings.trust)
         else:
             encode = graph_encoder(self.folder / self.encode_name, threads)
+        search = self.folder / self.search_name
+        # From memory, onnxruntime gives a loop no weights.
+        has_search = search.name in self.properties.checksums and is_utf8(search)
         return OnnxEngine(
             encode,
             open_session(self.folder / self.step_name, threads),
             # This graph is never quantised: its products are too small to matter.
             open_session(self.folder / ALIGN, threads),
+            open_search=partial(open_session, search, threads) if has_search else None,
             vocabulary=len(self.target),
             shortlist=self._load_shortlist() if self.settings.shortlist else None,
             folder=self.folder,
@@ -168,7 +182,7 @@ class OnnxModel:
 
 def verified(file: Path, checksums: Mapping[str, int]) -> Path:
     """Return ``file`` if its checksum is the recorded one; raise UserError otherwise."""
-    kind = {".onnx": "a graph", ".npz": "a shortlist"}.get(file.suffix, "a tokenizer")
+    kind = {".onnx": "a graph", ".bin": "weights", ".npz": "a shortlist"}.get(file.suffix, "a tokenizer")
     return verify_file(file, checksums, kind=kind, fix="write it again with nmt-export")
 
 
