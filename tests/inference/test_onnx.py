@@ -33,7 +33,7 @@ from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx import engine as engine_module
 from nmt.inference.onnx import graphs, rewrites
-from nmt.inference.onnx.engine import open_session
+from nmt.inference.onnx.engine import MAX_STEPS, open_session
 from nmt.inference.onnx.export import ENGINES, export
 from nmt.inference.onnx.model import OnnxModel, exported_engines, open_onnx
 from nmt.inference.onnx.shortlist import Shortlist
@@ -305,6 +305,14 @@ def test_a_beam_that_is_too_large_for_one_call_takes_single_steps(short_run: Pat
     assert [engine.search_one(source, 3, option) is None for option in options] == [False, True]  # type: ignore[attr-defined]
     texts = [translator.texts(["a dog"], option) for option in options]
     assert texts[0] == texts[1]
+
+
+def test_a_search_that_may_take_long_takes_single_steps_which_ctrl_c_can_end(short_run: Path) -> None:
+    translator = Translator.load(short_run, engine="onnx", threads=1)
+    engine = translator.loaded_model.engine(trace=False)
+    source = engine.encode([translator.encode("a dog")])
+    calls = [engine.search_one(source, limit, SHORT) for limit in (MAX_STEPS, MAX_STEPS + 1)]  # type: ignore[attr-defined]
+    assert [call is None for call in calls] == [False, True]
 
 
 def record_checksum(file: Path) -> None:

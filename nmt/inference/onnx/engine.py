@@ -28,6 +28,7 @@ from nmt.text.specials import PAD
 
 Fields = dict[str, np.ndarray]
 OUTPUT_LAYER = {OUTPUT_WEIGHT, OUTPUT_SCALE, OUTPUT_BIAS}
+MAX_STEPS = 500  # of a search in one call
 _sessions = WeakSet[Any]()
 
 
@@ -135,10 +136,11 @@ class OnnxEngine:
     def search_one(self, source: OnnxSource, limit: int, options: SearchOptions) -> OneSearch | None:
         """Search for the only sentence of ``source`` in one call of the search graph (``SearchOne``).
 
-        Return None if the export has no such graph, or if the beam is too large for the number of candidates.
+        Return None if the export has no such graph, if the beam is too large for the number of candidates, or if the
+        call could take long: Ctrl-C does not end it.
         """
         candidates = self._vocabulary if source.ids is None else len(source.ids)
-        if self._search is None or candidates < options.beam_size + SPARE:
+        if limit > MAX_STEPS or candidates < options.beam_size + SPARE or self._search is None:
             return None
         allowed = np.ones(self._vocabulary, dtype=np.bool_)
         allowed[list(options.banned(options.min_length))] = False
