@@ -45,6 +45,7 @@ PEER = ("peers/bench_round.sh", "peers/pieces")
 PEER_TRAINING = ("peers/onmt.sh", "peers/pieces")
 ONMT = "OpenNMT-py 3.5.1"
 CT2 = "ct2/bin/python"  # python -m venv ct2 && ct2/bin/pip install ctranslate2 sentencepiece pyyaml
+STUDENTS_CT2 = "benchmarks/results/students_ct2.md"
 MARIAN = "marian/bin/python"  # python -m venv marian && marian/bin/pip install pymarian sentencepiece
 STUDENTS = "runs/students/teacher/model.pt"
 SHORTLIST = ("--engine", "onnx-int8", *"--lines 50 --batch 1 --shortlist 50 --ct2".split(), CT2)
@@ -93,9 +94,15 @@ ENTRIES = [
     ),
     Entry(
         *("students_ct2", "quality.marian", 15),
-        ("--marian", MARIAN, "--ct2", CT2, "--report-only", "--output", "benchmarks/results/students_ct2.md"),
+        ("--marian", MARIAN, "--ct2", CT2, "--report-only", "--output", STUDENTS_CT2),
         timing=True,
         needs=(MULTI30K, STUDENTS, CT2),
+    ),
+    Entry(
+        *("students_ct2_tatoeba", "quality.marian", 15),
+        ("--marian", MARIAN, "--ct2", CT2, "--report-only", "--corpus", "tatoeba", "--output", STUDENTS_CT2),
+        timing=True,
+        needs=(f"{TATOEBA}/train.en.gz", STUDENTS, CT2),
     ),
     Entry(
         *("marian", "quality.marian", 200),
