@@ -75,7 +75,9 @@ def length_penalty(length: ArrayLike, alpha: float) -> NDArray[np.float64]:
     ``length`` counts ``</s>``. alpha = 0 ranks by plain log-probability; larger values favour longer translations.
     The penalty never falls with the length if alpha ≥ 0. The stopping rule of the beam relies on this.
     """
-    return ((5.0 + np.asarray(length, dtype=np.float64)) / 6.0) ** alpha
+    # np.power, because ** gives one length another last bit than an array of lengths.
+    penalty: NDArray[np.float64] = np.power((5.0 + np.asarray(length, dtype=np.float64)) / 6.0, alpha)
+    return penalty
 
 
 def coverage_penalty(alignment: NDArray[np.floating[Any]], strength: float) -> float:
