@@ -444,7 +444,8 @@ def test_a_refused_graph_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFix
 @pytest.mark.parametrize("words", [["delta"], ["general_covariance", "attention.recall=true"]], ids=",".join)
 def test_sequential_attentions_are_encoded_by_torch(words: list[str], tmp_path: Path) -> None:
     pair = exported(tmp_path, f"attention={words[0]}", *words[1:], engines=ENGINES)
-    assert sorted(file.stem for file in (tmp_path / "onnx").glob("*.onnx")) == ["align", "step", "step.int8"]
+    names = ["align", "search", "search.int8", "step", "step.int8"]
+    assert sorted(file.stem for file in (tmp_path / "onnx").glob("*.onnx")) == names
     assert_equal_translations(*pair, SearchOptions(beam_size=3, n_best=3, max_length=9))
 
 
