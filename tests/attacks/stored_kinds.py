@@ -211,8 +211,10 @@ def use_export(file: Path) -> object:
     engine: OnnxEngineName = "onnx-int8" if ".int8" in file.name else "onnx"
     shortlist = "short" in file.name or file == ABOUT_FILE
     model = open_onnx(FINISHED, LoadSettings(engine=engine, threads=1, shortlist=shortlist))
-    texts = Translator(model).texts(LINES, GREEDY, on_failure=lambda *_: None)
-    assert len(texts) == len(LINES) and not any("\n" in text for text in texts)
+    translator = Translator(model)
+    texts = translator.texts(LINES, GREEDY, on_failure=lambda *_: None)
+    texts += translator.texts(LINES[:1], GREEDY, on_failure=lambda *_: None)  # in one call of the search graph
+    assert len(texts) == len(LINES) + 1 and not any("\n" in text for text in texts)
     return texts, model.properties.lowercase, model.properties.attention, model.torch_encodes
 
 
@@ -274,7 +276,7 @@ def forge_export(file: Path) -> None:
 
 
 ADAPTERS = ("runs/adapted/adapter.safetensors",)
-GRAPHS = ("runs/finished/onnx/*.onnx", "runs/finished/onnx/source.model")
+GRAPHS = tuple(f"runs/finished/onnx/{name}" for name in ("*.onnx", "*.bin", "source.model"))
 KINDS = {
     "model.pt": Kind(("runs/finished/model.pt",), use_model),
     "model.pt, right checksums": Kind(("runs/finished/model.pt",), use_model, damage_member, free=True),
