@@ -28,7 +28,13 @@ from nmt.data.text_files import read_lines
 
 TEACHER = ["+experiment=multi30k", *HALF, "training.max_epochs=12", "training.patience=12", "attention=bahdanau"]
 MIN_CHRF = 20
-SEARCHES = {"distilled": [], "interpolated": ["search.beam_size=10", "search.n_best=10"]}  # of the teacher
+TEXTS = {
+    "distilled": [],
+    "interpolated": ["search.beam_size=10", "search.n_best=10"],
+    "both": ["add_original=true"],
+}
+"""Settings of nmt-distill for each distilled text. In the text ``both``, each pair also stands with its reference. It is
+twice as long, so that students read it half as often."""
 CELLS = [f"{attention}-lstm-distilled" for attention in ("bahdanau", "located_memory", "memory")]
 CELLS += ["bahdanau-ssru-distilled", "memory-ssru-distilled", "located_memory-mingru-distilled"]
 CELLS += [f"{cell}-long" for cell in ("bahdanau-lstm-distilled", "located_memory-lstm-distilled")]
@@ -37,7 +43,7 @@ CELLS += [f"located_memory-{decoder}-distilled-wide" for decoder in ("lstm", "mi
 CELLS += ["bahdanau-lstm-interpolated", "bahdanau-lstm-original", "memory-lstm-original"]
 CELLS += ["multi_head-transformer-distilled"]
 TATOEBA_CELLS = ["bahdanau-lstm-distilled", "located_memory-mingru-distilled"]
-TATOEBA_CELLS += ["bahdanau-lstm-distilled-wide", "multi_head-transformer-distilled"]
+TATOEBA_CELLS += ["bahdanau-lstm-distilled-wide", "bahdanau-lstm-both-wide", "multi_head-transformer-distilled"]
 SIZE = 192
 DROPOUT = 0.2
 WIDE = 256  # units of students called wide
@@ -96,19 +102,21 @@ def train(cells: Sequence[str], args: Any, data: Path, runs: Runs) -> None:
         attention, decoder, name, *more = cell.split("-")
         is_transformer = decoder == "transformer"
         is_long = bool(more) or is_transformer
-        dropout = plan.long_dropout if is_long else DROPOUT
+        dropout = plan.long_dropout if is_long and name != "both" else DROPOUT
         count = plan.long_epochs if is_long else args.epochs
+        if name == "both":
+            count //= 2
         words = [*student(WIDE if more == ["wide"] else SIZE, dropout), f"attention={attention}", f"decoder={decoder}"]
         words += [f"training.{key}={count}" for key in ("max_epochs", "patience")]
         if is_transformer:
             words += [word for word in (*TRANSFORMER, *plan.transformer) if word not in plan.shared]
         text = original
-        if name in SEARCHES:
+        if name in TEXTS:
             output = args.runs / f"{corpus.prefix}{name}"
             if not output.is_dir():
                 runs.records[teacher]["scores"].pop(name, None)
-            search = SEARCHES[name]
-            runs.score(teacher, name, partial(distil, corpus=corpus, data=data, output=output, search=search))
+            settings = TEXTS[name]
+            runs.score(teacher, name, partial(distil, corpus=corpus, data=data, output=output, settings=settings))
             text = [f"data.train.{side}={(output / f'train.{side}').resolve()}" for side in ("src", "tgt")]
             text += original[2:]
         runs.train(f"{corpus.prefix}{cell}", [*words, *plan.shared, *text])
@@ -122,11 +130,11 @@ def student(size: int, dropout: float) -> list[str]:
     return settings
 
 
-def distil(teacher: Path, corpus: Corpus, data: Path, output: Path, search: list[str]) -> dict[str, Any]:
+def distil(teacher: Path, corpus: Corpus, data: Path, output: Path, settings: list[str]) -> dict[str, Any]:
     """Write the distilled text, and return the lines that nmt-distill prints about it."""
     program("export", f"model={teacher}", "engine=onnx")
     text = (*sides(corpus, data / corpus.train), f"output={output}")
-    words = (f"model={teacher}", *text, f"min_chrf={MIN_CHRF}", "engine=onnx", "threads=1", *search)
+    words = (f"model={teacher}", *text, f"min_chrf={MIN_CHRF}", "engine=onnx", "threads=1", *settings)
     return {"lines": program("distill", *words).splitlines()[:-2]}
 
 
@@ -178,11 +186,13 @@ def write_report(file: Path, args: Any, data: Path, runs: Runs) -> None:
     ]
     if any(name.endswith(("long", "wide")) for name in plan.cells):
         facts.append(f"long: {plan.long_epochs} epochs, dropout {plan.long_dropout}; wide: as long, with {WIDE} units")
+    if any("-both" in name for name in plan.cells):
+        facts.append(f"both: translations and references, half as many epochs, dropout {DROPOUT}")
     facts += [f"all: {' '.join(plan.shared)}"] if plan.shared else []
     facts += [
         f"{corpus.sets[1]}, both sides lower-cased, beam 5, one seed; source words per second of processor time, one "
         "thread",
-        *(f"{name} text: {line}" for name in SEARCHES for line in scores.get(name, {"lines": []})["lines"]),
+        *(f"{name} text: {line}" for name in TEXTS for line in scores.get(name, {"lines": []})["lines"]),
     ]
     save(
         file,
