@@ -33,8 +33,8 @@ TEXTS = {
     "interpolated": ["search.beam_size=10", "search.n_best=10"],
     "both": ["add_original=true"],
 }
-"""Settings of nmt-distill for each distilled text. In the text ``both``, each pair also stands with its reference. It is
-twice as long, so that students read it half as often."""
+"""Settings of nmt-distill for each distilled text. The text ``both`` also has the references: it is twice as long, and
+students read it half as often."""
 CELLS = [f"{attention}-lstm-distilled" for attention in ("bahdanau", "located_memory", "memory")]
 CELLS += ["bahdanau-ssru-distilled", "memory-ssru-distilled", "located_memory-mingru-distilled"]
 CELLS += [f"{cell}-long" for cell in ("bahdanau-lstm-distilled", "located_memory-lstm-distilled")]
