@@ -14,7 +14,7 @@ from nmt.data.invisible import BYTE_ORDER_MARK
 from nmt.data.links import LinkSettings, links_of_first, parse_links, require_links
 from nmt.data.pair import Pair
 from nmt.errors import UserError, counted, print_message
-from nmt.files.compression import COMPRESSED, foreign_format, is_damage, opener, shell_name
+from nmt.files.compression import COMPRESSED, ROOTS, foreign_format, is_damage, opener, shell_name
 
 STDIN = "<stdin>"
 _opened: list[Any] = []  # the stdin that was read last
@@ -50,7 +50,7 @@ def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
 def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     """Yield the lines of a stream that yields bytes, such as ``sys.stdin.buffer``; errors call it ``name``."""
     for number, raw in enumerate(stream, start=1):
-        if number == 1:
+        if number == 1 or (number < 9 and raw.startswith(ROOTS)):
             _check_format(raw, name)
             if b"\r" in raw.removesuffix(b"\r") and not raw.endswith(b"\n"):  # the only line of its file
                 raise UserError(cr_problem(name))

@@ -21,9 +21,10 @@ FORMATS = (
     (b"\x28\xb5\x2f\xfd", "zstandard data", "decompress it: zstd -d {}"),
     (b"\x04\x22\x4d\x18", "lz4 data", "decompress it: lz4 -d {}"),
     (b"\x1f\x9d", "data of compress", "decompress it: gzip -d {}"),
+    (b"\x5d\x00\x00", "lzma data", "decompress it: xz -d {}"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "extract it: 7z x {}"),
     (b"Rar!\x1a\x07", "a RAR archive", "extract it: unrar x {}"),
-    (b"PK\x03\x04", "a ZIP archive", "extract it: unzip {}"),
+    (b"PK\x03\x04", "a ZIP archive or an Office document", "extract it: unzip {}, or save it as plain text"),
     (b"%PDF-", "a PDF document", "extract its text: pdftotext {}"),
     (b"{\\rtf", "an RTF document", "save it as plain text in UTF-8"),
     (b"\xd0\xcf\x11\xe0", "an old Office document", "save it as plain text in UTF-8"),
@@ -40,11 +41,12 @@ DOCUMENTS = {
     (".pptx", ".odp", ".epub"): ("a document", "save it as plain text in UTF-8"),
 }
 MARKED_UP = ("tmx", "xliff", "xlf", "sgm", "sgml")  # also .sdlxliff and .mqxliff; the last ones: test sets of WMT
+ROOTS = (b"<xliff", b"<tmx", b"<TS ")  # of files of translators, whatever their names; TS: Qt
 # Endings, in lower case, of files that hold no plain text, so a file of this name would not open.
 UNWRITABLE = (".zst", ".lz4", ".z", ".7z", ".rar", ".zip", ".tar", ".tgz", ".pdf", ".rtf", *sum(DOCUMENTS, ()))
 # Endings of formats whose lines are not plain sentences.
 PAGES = (".html", ".htm", ".md", ".tex", ".rst", ".ipynb")
-MARKUP = (*PAGES, ".po", ".srt", ".vtt", ".xml", ".json", ".jsonl", ".yaml", ".yml")
+MARKUP = (*PAGES, ".po", ".srt", ".vtt", ".xml", ".json", ".jsonl", ".yaml", ".yml", ".properties", ".strings", ".eml")
 TAR_MAGIC = 257  # where a tar archive says "ustar"
 
 
@@ -97,7 +99,9 @@ def foreign_format(head: bytes, name: str) -> str | None:
             return f"{kind}; {fix.format(shell_name(name))}"
     if head[TAR_MAGIC : TAR_MAGIC + 5] == b"ustar":
         return f"a tar archive; extract it: tar xf {name}"
-    if head.lstrip(b"\xef\xbb\xbf").startswith(b"<") and format_ending(name).endswith(MARKED_UP):
+    if head.lstrip(b"\xef\xbb\xbf").startswith(b"<") and (
+        format_ending(name).endswith(MARKED_UP) or any(root in head for root in ROOTS)
+    ):
         kind = "SGML" if ".sgm" in format_ending(name) else "XML"
         return f"{kind}; write its sentences to two text files, one sentence per line"
     first = head[::2]

@@ -70,6 +70,11 @@ MARKS = (
         share=0.2,
         pattern=re.compile(r"^(?!.*<seg )"),
     ),
+    ForeignMark(
+        " --> ", "", "the text has times of subtitles: keep its sentences, or translate with format=srt", share=0.1
+    ),
+    ForeignMark('msgid "', "", "the text is a message catalogue: translate it with format=po", share=0.1),
+    ForeignMark('{"', "", "lines are JSON: keep their sentences, or train with data=table", share=HALF),
     ForeignMark("<seg ", "<seg", "the text is marked up as test sets of WMT: give what is between <seg> and </seg>"),
     ForeignMark(
         "\t",

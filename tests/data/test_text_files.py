@@ -120,7 +120,11 @@ def test_compressed_text_is_read_and_written_by_the_end_of_its_name(tmp_path: Pa
         ("x.txt", lzma.compress(b"a\n"), "x.txt: xz data; decompress it, or give it a name that ends in .xz"),
         ("x.gz", b"plain text\n", "x.gz: not gzip data; give it a name without .gz"),
         ("x.zst", b"\x28\xb5\x2f\xfd\x04\x00", "x.zst: zstandard data; decompress it: zstd -d x.zst"),
-        ("x.zip", archive("zip", b"a"), "x.zip: a ZIP archive; extract it: unzip x.zip"),
+        (
+            "x.zip",
+            archive("zip", b"a"),
+            "x.zip: a ZIP archive or an Office document; extract it: unzip x.zip, or save it as plain text",
+        ),
         ("x.docx", archive("zip", b"a"), "x.docx: a word processor's document; save it as plain text in UTF-8"),
         ("x.xlsx", archive("zip", b"a"), "x.xlsx: a spreadsheet; save it as tab-separated text (.tsv) in UTF-8"),
         (
@@ -131,6 +135,13 @@ def test_compressed_text_is_read_and_written_by_the_end_of_its_name(tmp_path: Pa
         ("x.txt", b"%PDF-1.7\n%\xe2\xe3\n", "x.txt: a PDF document; extract its text: pdftotext x.txt"),
         ("x.tmx", b'<?xml version="1.0"?>\n<tmx/>\n', "x.tmx: XML; write its sentences to two text files"),
         ("x.mqxliff", b"<xliff/>\n", "x.mqxliff: XML; write its sentences to two text files"),
+        (
+            "x.txt",
+            b'<?xml version="1.0"?>\n<!DOCTYPE TS>\n<TS version="2.1">\n',
+            "x.txt: XML; write its sentences to two",
+        ),
+        ("x.en", b'\xef\xbb\xbf<?xml version="1.0"?><xliff version="1.2">', "x.en: XML; write its sentences to two"),
+        ("x.lzma", lzma.compress(b"a", lzma.FORMAT_ALONE), "x.lzma: lzma data; decompress it: xz -d x.lzma"),
         ("x.sgm.gz", gzip.compress(b"<refset>\n", mtime=0), "x.sgm.gz: SGML; write its sentences to two text files"),
         ("x.txt", TEXT.encode("utf-16"), "x.txt: UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 x.txt > NEW"),
         ("x.txt", TEXT.encode("utf-16-le"), "x.txt: UTF-16 text; convert it: iconv -f UTF-16LE -t UTF-8 x.txt > NEW"),

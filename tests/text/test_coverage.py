@@ -148,6 +148,9 @@ def test_marks_of_other_tools_are_named_unless_the_tokenizer_knows_them(mark: st
         (lambda line: line.replace(" a ", " a\uffed "), "OpenNMT has split"),
         (lambda line: f'<seg id="1">{line}</seg>', "between <seg> and </seg>"),
         (lambda line: f"<p>{line}</p>", "translate with format=html"),
+        (lambda line: f'msgid "{line}"', "translate it with format=po"),
+        (lambda line: f'{{"en": "{line}"}}', "lines are JSON"),
+        (lambda line: f"00:00:01,000 --> 00:00:02,000 {line}", "translate with format=srt"),
     ],
 )
 def test_formats_of_other_tools_are_named(change, fix: str) -> None:  # type: ignore[no-untyped-def]
