@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
@@ -17,6 +18,17 @@ def split_words(line: str) -> list[str]:
     ``str.split`` takes for spaces.
     """
     return [word for word in line.replace("\t", " ").split(" ") if word]
+
+
+def word_positions(line: str) -> list[tuple[int, int]]:
+    """Return start and end of each word of a line; see ``split_words``."""
+    return [match.span(1) for match in WORD.finditer(line)]
+
+
+def overlapping(spans: Sequence[tuple[int, int]], start: int, stop: int) -> range:
+    """Return the numbers of the ``spans``, in their order, that have characters between ``start`` and ``stop``."""
+    first = bisect_right(spans, start, key=lambda span: span[1])
+    return range(first, bisect_left(spans, stop, key=lambda span: span[0]))
 
 
 def count_words(line: str) -> int:

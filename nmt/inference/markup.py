@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from nmt.data.words import overlapping
 from nmt.inference.terms import Units, aligned_units, core_span, insertion_index
 from nmt.inference.translation import Translation
 
@@ -142,9 +143,7 @@ class _Placement:
     units: Units
     links: Sequence[int]
 
-    def place(
-        self, elements: Sequence[_Element], low: int, high: int, around: Sequence[int]
-    ) -> Iterator[tuple[int, str]]:
+    def place(self, elements: Sequence[_Element], low: int, high: int, around: range) -> Iterator[tuple[int, str]]:
         """Yield position and text of the tags of elements between the target units ``low`` and ``high``.
 
         ``around`` are the source units of their parent. Elements may change their order, but never overlap.
@@ -177,7 +176,7 @@ class _Placement:
         if start == stop:
             at, before, after = self._point(first.at, start)
             yield at, before + first.text
-            yield from ((at, text) for _, text in self.place(element.inside, start, stop, []))
+            yield from ((at, text) for _, text in self.place(element.inside, start, stop, range(0)))
             yield at, (last.text if last is not first else "") + after
             return
         opening = self.units.target[start][0]
@@ -190,11 +189,10 @@ class _Placement:
         yield from self.place(element.inside, start, stop, covered)
         yield closing, last.text
 
-    def _covered(self, element: _Element) -> list[int]:
+    def _covered(self, element: _Element) -> range:
         start = self.tags[element.first].at
         stop = self.tags[element.last].at
-        units = enumerate(self.units.source) if start < stop else ()
-        return [i for i, unit in units if unit[0] < stop and start < unit[1]]
+        return overlapping(self.units.source, start, stop) if start < stop else range(0)
 
     def _run(self, inside: Sequence[bool], taken: Set[int], low: int) -> tuple[int, int]:
         """Return the run of units from ``low`` with the largest number of ``inside`` units minus others.
@@ -238,6 +236,6 @@ def place_tags(translation: Translation, source: str, tags: Sequence[Tag]) -> It
     units = aligned_units(translation, source)
     placement = _Placement(tags=tags, source=source, text=translation.text, units=units, links=units.links())
     end = 0
-    for position, text in placement.place(_tree(tags), 0, len(units.target), [*range(len(units.source))]):
+    for position, text in placement.place(_tree(tags), 0, len(units.target), range(len(units.source))):
         end = max(end, position)  # around one word, an inner tag may stand outside its punctuation
         yield end, text

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import html
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import NamedTuple
 
-from nmt.data.words import WORD, PieceWords, word_spans
+from nmt.data.words import PieceWords, overlapping, word_positions, word_spans
 from nmt.inference.markup import NOTE, Tag, fragment_parts, place_tags
-from nmt.inference.terms import Required, write_terms
+from nmt.inference.terms import Edit, EditedText, Required, write_terms
 from nmt.inference.translation import Translation
 from nmt.text.glossary import Glossary
 from nmt.text.writing import UNSPACED
@@ -57,42 +55,34 @@ class Protected:
             translation = write_terms(translation, self.text, self.required)
         if self.text == self.line:
             return translation
-        originals = [match.span(1) for match in WORD.finditer(self.line)]
-        spans = [match.span(1) for match in WORD.finditer(self.text)]
-        first = [bisect_right(originals, self.origins[start][0], key=lambda word: word[1]) for start, _ in spans]
-        last = [bisect_left(originals, self.origins[stop - 1][1], key=lambda word: word[0]) - 1 for _, stop in spans]
+        originals = word_positions(self.line)
+        words = [
+            overlapping(originals, self.origins[start][0], self.origins[stop - 1][1])
+            for start, stop in word_positions(self.text)
+        ]
         source_words = PieceWords.of(
-            (first[start], last[stop]) if start >= 0 else (-1, -1)
-            for start, stop in word_spans(translation.source_words)
+            (words[first].start, words[last].stop - 1) if first >= 0 else (-1, -1)
+            for first, last in word_spans(translation.source_words)
         )
         return replace(translation, source_words=source_words)
 
 
-class Fragment(NamedTuple):
-    """A line of HTML: its tags, its text with a stand-in for each untranslated element, and these elements."""
+@dataclass(frozen=True, kw_only=True)
+class Fragment(Protected):
+    """A ``fragment`` of HTML: ``line`` is its text, with a stand-in for each of the untranslated ``elements``."""
 
-    line: str
+    fragment: str
     tags: Sequence[Tag]
     elements: Mapping[str, str]
-    protected: Protected
-
-    @property
-    def text(self) -> str:
-        """The text that the model reads."""
-        return self.protected.text
-
-    @property
-    def required(self) -> Sequence[Required]:
-        return self.protected.required
 
     def complete(self, translation: Translation) -> Translation:
         """Return a translation of ``text`` as HTML, with all tags and elements, and without an alignment."""
-        translation = self.protected.complete(translation)
+        translation = super().complete(translation)
         if translation.alignment is None:  # nothing was translated
-            return replace(translation, text=self.line.strip())
+            return replace(translation, text=self.fragment.strip())
         text = ""
         end = 0
-        for position, tag in place_tags(translation, self.protected.line, self.tags):
+        for position, tag in place_tags(translation, self.line, self.tags):
             text += html.escape(translation.text[end:position], quote=False) + tag
             end = position
         text += html.escape(translation.text[end:], quote=False)
@@ -110,7 +100,7 @@ class Protection:
     markup: bool = False
     """Whether lines are HTML."""
 
-    def protect(self, line: str) -> Protected | Fragment:
+    def protect(self, line: str) -> Protected:
         """Return a line as the model reads it, and the text that its translation must contain."""
         if not self.markup:
             return self._protect(line)
@@ -134,7 +124,7 @@ class Protection:
                 text += stand_in
             else:
                 text += part.text
-        return Fragment(line, tags, elements, self._protect(text))
+        return Fragment(**vars(self._protect(text)), fragment=line, tags=tags, elements=elements)
 
     def _protect(self, line: str) -> Protected:
         """Return a line with stand-ins for placeholders, and the text that its translation must contain.
@@ -146,21 +136,14 @@ class Protection:
         changes = self.placeholders or self.markup
         if self.glossary is None and not (changes and pattern.search(line)):  # most lines
             return Protected(line, [], [], line)
-        text = ""
-        origins = list[tuple[int, int]]()
-        required = list[Required]()
-        end = 0
         stand_ins = (number for number in map(str, count(1)) if number not in line)
-        for match in pattern.finditer(line):
-            text += line[end : match.start()]
-            origins += [(at, at + 1) for at in range(end, match.start())]
-            end = match.end()
-            stand_in = "" if match.lastgroup else next(stand_ins)
-            required.append(Required(len(text), len(text) + len(stand_in or match[0]), match[0], stand_in))
-            text += stand_in or match[0]
-            origins += [match.span()] * (len(text) - len(origins))
-        text += line[end:]
-        origins += [(at, at + 1) for at in range(end, len(line))]
+        matches = [(match, "" if match.lastgroup else next(stand_ins)) for match in pattern.finditer(line)]
+        edited = EditedText(line, [Edit(*match.span(), stand_in or match[0]) for match, stand_in in matches])
+        text = edited.text
+        required = [
+            Required(start, start + len(stand_in or match[0]), match[0], stand_in)
+            for start, (match, stand_in) in zip(edited.starts, matches, strict=False)  # the last one is the end
+        ]
         if required and not any(
             text[at].isalnum() and not any(item.start <= at < item.stop for item in required) for at in range(len(text))
         ):
@@ -171,4 +154,4 @@ class Protection:
             if not any(item.start < term.stop and term.start < item.stop for item in others):
                 required = others
                 required.append(Required(term.start, term.stop, term.target, capital=term.capital))
-        return Protected(text, required, origins, line)
+        return Protected(text, required, edited.origins, line)

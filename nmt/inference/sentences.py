@@ -6,7 +6,6 @@ The package sentencex finds the ends of sentences, by rules and abbreviations of
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.data.words import WORD, PieceWords, word_spans
+from nmt.data.words import PieceWords, overlapping, word_positions, word_spans
 from nmt.errors import UserError
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
@@ -150,13 +149,12 @@ def _join_words(text: str, starts: Sequence[int], parts: Iterable[tuple[Sequence
 
     A part is the words of its tokens, without that of ``</s>``, and the number of its tokens.
     """
-    begins = [match.start() for match in WORD.finditer(text)]
+    positions = word_positions(text)
     spans = list[tuple[int, int]]()
     tokens = 0
     for start, (words, count) in zip(starts, parts, strict=True):
         spans += [(-1, -1)] * (tokens - len(spans))
-        # Within a word if no space is before it, but another blank.
-        offset = bisect_right(begins, start) - bool(text[start : start + 1].strip(" \t"))
+        offset = overlapping(positions, start, len(text)).start  # within a word if another blank than a space is before
         spans += [(first + offset, last + offset) if first >= 0 else (-1, -1) for first, last in word_spans(words)]
         tokens += count
     return PieceWords.of(spans)

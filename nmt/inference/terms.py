@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.alignment.word_weights import merge_pieces, split_unspaced
-from nmt.data.words import WORD, PieceWords, word_spans
+from nmt.data.words import PieceWords, overlapping, word_positions, word_spans
 from nmt.inference.translation import Translation
 from nmt.search.required import RequiredTexts, Spelling
 from nmt.text.specials import UNK
@@ -80,7 +79,7 @@ def aligned_units(translation: Translation, source: str) -> Units:
 
 def _units(text: str, pieces: Sequence[str], words: Sequence[int]) -> tuple[list[tuple[int, int]], PieceWords]:
     """Return the spans of the units of a text, and the unit of each piece."""
-    spans = [match.span(1) for match in WORD.finditer(text)]
+    spans = word_positions(text)
     if UNSPACED.search(text):
         labels, numbers = split_unspaced([text[start:stop] for start, stop in spans], pieces, words)
         split = list[tuple[int, int]]()
@@ -127,7 +126,7 @@ def write_terms(translation: Translation, source: str, required: Sequence[Requir
     editor = _Editor(text, units.target)
     # The longest text first: "York" must not take the end of "New York".
     for item in sorted(required, key=lambda item: -len(item.stand_in or item.text)):
-        columns = [i for i, (start, stop) in enumerate(units.source) if start < item.stop and item.start < stop]
+        columns = overlapping(units.source, item.start, item.stop)
         strength = units.weights[:, columns].sum(axis=1)
         aligned = [j for j, i in enumerate(links) if i in columns]
         span = editor.occurrence(item.stand_in or item.text, strength) or editor.run(aligned, strength)
@@ -182,9 +181,7 @@ class _Editor:
         spans = [match.span() for match in matches if self.is_free(*match.span())]
 
         def strongest(span: tuple[int, int]) -> float:
-            first = bisect_right(self.units, span[0], key=lambda unit: unit[1])
-            last = bisect_left(self.units, span[1], key=lambda unit: unit[0])
-            return float(strength[first:last].max()) if first < last else 0.0
+            return float(strength[overlapping(self.units, *span)].max(initial=0))
 
         return max(spans, key=strongest, default=None)
 
@@ -243,36 +240,26 @@ def insertion_index(links: Sequence[int], start: int, stop: int) -> int:
     return len(links)
 
 
-class _Edited:
-    """A text after edits, which are sorted and do not overlap. Maps positions of the old text to the new one."""
+class EditedText:
+    """A text after edits, which are sorted and do not overlap, and which characters of both texts belong together."""
 
     def __init__(self, text: str, edits: Sequence[Edit]) -> None:
-        self.edits = edits
-        self.text = ""
-        self.growth = [0]  # of the text before each edit, and at the end
-        end = 0
-        for edit in edits:
-            self.text += text[end : edit.start] + edit.text
+        self.starts = list[int]()  # of each edit, in the new text
+        self.moved = list[tuple[int, int]]()  # the part of the new text that each old character has become
+        self.origins = list[tuple[int, int]]()  # the part of the old text that each new character comes from
+        texts = list[str]()
+        at = end = 0
+        for edit in [*edits, Edit(len(text), len(text), "")]:
+            kept = text[end : edit.start]
+            start = at + len(kept)
+            stop = start + len(edit.text)
+            self.moved += [(new, new + 1) for new in range(at, start)] + [(start, stop)] * (edit.stop - edit.start)
+            self.origins += [(old, old + 1) for old in range(end, edit.start)] + [edit[:2]] * len(edit.text)
+            self.starts.append(start)
+            texts += [kept, edit.text]
+            at = stop
             end = edit.stop
-            self.growth.append(len(self.text) - end)
-        self.text += text[end:]
-        self._words = [match.span(1) for match in WORD.finditer(self.text)]
-
-    def words(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the first and last word of a part of the new text; −1 without words."""
-        first = bisect_right(self._words, start, key=lambda word: word[1])
-        last = bisect_left(self._words, stop, key=lambda word: word[0]) - 1
-        return (first, last) if start < stop and first <= last else (-1, -1)
-
-    def moved(self, start: int, stop: int) -> tuple[int, int]:
-        """Return start and end in the new text of a part of the old one. If an edit changes its end, it follows."""
-        # Text that is inserted before the full stop of a word is another word.
-        stop = min([stop, *(edit.start for edit in self.edits if edit.source and start < edit.start < stop)])
-        before = bisect_right(self.edits, start, key=lambda edit: edit.stop)
-        within = bisect_left(self.edits, stop, key=lambda edit: edit.start)
-        first = min([start, *(edit.start for edit in self.edits[before : before + 1])]) + self.growth[before]
-        last = max([stop, *(edit.stop for edit in self.edits[:within][-1:])]) + self.growth[within]
-        return first, last
+        self.text = "".join(texts)
 
 
 def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -> Translation:
@@ -282,12 +269,24 @@ def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -
     """
     edits = [edit for edit in edits if translation.text[edit.start : edit.stop] != edit.text]
     edits.sort(key=lambda edit: (edit.start, edit.stop, *edit.source[:1]))
-    edited = _Edited(translation.text, edits)
+    edited = EditedText(translation.text, edits)
+    positions = word_positions(edited.text)
+    inserted = [edit.start for edit in edits if edit.source]
+
+    def words(start: int, stop: int) -> tuple[int, int]:
+        """Return the first and last word of a part of the new text; −1 without words."""
+        inside = overlapping(positions, start, stop) if start < stop else ()
+        return (inside[0], inside[-1]) if inside else (-1, -1)
+
+    def words_of(first: int, last: int) -> tuple[int, int]:
+        """Return the words of the target units from ``first`` to ``last``, which may have changed."""
+        start = units.target[first][0]
+        # Text that is inserted before the full stop of a word is another word.
+        stop = min([units.target[last][1], *(at for at in inserted if at > start)])
+        return words(edited.moved[start][0], edited.moved[stop - 1][1]) if start < stop else (-1, -1)
+
     old = word_spans(units.of_target)
-    spans = [
-        edited.words(*edited.moved(units.target[first][0], units.target[last][1])) if first >= 0 else (-1, -1)
-        for first, last in old
-    ]
+    spans = [words_of(first, last) if first >= 0 else (-1, -1) for first, last in old]
     tokens = [*translation.tokens]
     log_probs = [*translation.token_log_probs]
     alignment = translation.alignment
@@ -300,8 +299,8 @@ def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -
         behind = (t for t, (unit, _) in enumerate(old) if unit >= 0 and units.target[unit][0] >= edit.start)
         row = next(behind, len(old))
         inside = edit.text.strip()
-        start = edit.start + edited.growth[number] + edit.text.index(inside)
-        spans.insert(row, edited.words(start, start + len(inside)))
+        start = edited.starts[number] + edit.text.index(inside)
+        spans.insert(row, words(start, start + len(inside)))
         tokens.insert(row, f"▁{inside}")
         log_probs.insert(row, math.nan)
         rows.insert(0, row)

@@ -48,7 +48,7 @@ guard_forks()  # here too: the parent may have loaded torch for other models
 
 
 Pairs = Iterable[tuple[str, str]]
-ReadLine = tuple[Protected | Fragment, SplitText]
+ReadLine = tuple[Protected, SplitText]
 """A line as the model reads it, whole and in sentences."""
 
 
@@ -198,7 +198,7 @@ class Translator(Reader):
         options: SearchOptions,
         read: Callable[[str], ReadLine],
         prefixes: Sequence[Prefix] | None,
-        finish: Callable[[Protected | Fragment, Translation], Translation],
+        finish: Callable[[Protected, Translation], Translation],
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
         waiting = deque[list[ReadLine]]()
@@ -310,7 +310,7 @@ class Translator(Reader):
         options: SearchOptions,
         lexicon: Mapping[str, str],
         alignments: bool,
-        protected: Protected | Fragment,
+        protected: Protected,
         translation: Translation,
     ) -> Translation:
         """Return the aligned translation of a line with required text, and without unknown words.
@@ -319,7 +319,7 @@ class Translator(Reader):
         """
         if translation.alignment is None:  # nothing was translated
             return protected.complete(translation)
-        if not options.rewrites and isinstance(protected, Protected):
+        if not options.rewrites and not isinstance(protected, Fragment):
             return translation
         n_best = translation.n_best
         if options.replace_unknown:

@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizer_kinds import KINDS, tokenizer_of
 
-from nmt.data.words import PieceWords, count_words, missing_words, replace_words, split_words
+from nmt.data.words import (
+    PieceWords,
+    count_words,
+    missing_words,
+    overlapping,
+    replace_words,
+    split_words,
+    word_positions,
+)
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 ALPHABET = [*"abdeimnrstNewYork½¼ßx. \t", *"\u00a0\u3000\u2028\u2029\x85\r\n\v\f\x1f"]  # whitespace in Python
@@ -154,6 +162,14 @@ def test_replaced_words_keep_pieces_and_spaces(
     for start, stop, old_start, old_stop in zip(pieces, pieces.last, first, last, strict=True):
         covered = [new for new, old in enumerate(owners) if 0 <= old_start <= old <= old_stop]
         assert [*range(start, stop + 1)] == covered if covered else (start, stop) == (-1, -1)
+
+
+@given(text=TEXTS, ends=st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted))
+def test_overlapping_words_are_those_that_share_a_character(text: str, ends: list[int]) -> None:
+    positions = word_positions(text)
+    assert [text[start:stop] for start, stop in positions] == split_words(text)
+    shared = [set(range(*position)) & set(range(*ends)) for position in positions]
+    assert ends[0] == ends[1] or [*overlapping(positions, *ends)] == [row for row, some in enumerate(shared) if some]
 
 
 def test_words_survive_pickling() -> None:

@@ -22,7 +22,7 @@ from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.model import open_onnx
 from nmt.inference.protection import PLACEHOLDER, Protection
-from nmt.inference.terms import Required, write_terms
+from nmt.inference.terms import Edit, EditedText, Required, write_terms
 from nmt.inference.translation import Translation, alignment_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -272,6 +272,25 @@ def test_a_number_within_a_term_belongs_to_it() -> None:
     protection = Protection(Glossary({"iPhone 15": "Handy", "1": "eins"}), placeholders=True)
     protected = protection.protect("15 times 1 iPhone 15 for 1,250 {x}")
     assert sorted(item.text for item in protected.required) == ["1,250", "15", "Handy", "eins", "{x}"]
+
+
+@given(text=st.text("abc", max_size=8), data=st.data())
+def test_an_edited_text_knows_where_its_characters_come_from(text: str, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=6)))
+    edits = [Edit(*span, data.draw(st.text("xy", max_size=2))) for span in zip(cuts[::2], cuts[1::2], strict=False)]
+    edited = EditedText(text, edits)
+    expected = text
+    for edit in reversed(edits):
+        expected = expected[: edit.start] + edit.text + expected[edit.stop :]
+    assert edited.text == expected
+    for old, (start, stop) in enumerate(edited.moved):
+        covering = [edit for edit in edits if edit.start <= old < edit.stop]
+        assert edited.text[start:stop] == (covering[0].text if covering else text[old])
+    for new, (start, stop) in enumerate(edited.origins):
+        kept = (start, stop) not in [edit[:2] for edit in edits]
+        assert not kept or text[start:stop] == edited.text[new]
+    for start, edit in zip(edited.starts, edits, strict=False):
+        assert edited.text[start:].startswith(edit.text)
 
 
 def test_scripts_without_spaces_are_changed_by_token() -> None:
