@@ -170,29 +170,11 @@ def brute_force(
 def naive_beam(
     engine: ToyEngine, source: list[int], options: SearchOptions, prefix: AllowedPrefix = ()
 ) -> list[list[int]]:
-    """Return the n-best tokens of one sentence: beam search written with lists, without an early stop."""
+    """Return the n-best tokens of one sentence: beam search written with lists, without an early stop.
+
+    With groups, diverse beam search: the best of each group, then the second best, …
+    """
     limit = int(options.limits(np.array([len(source)]))[0]) + len(prefix)
-    width, alpha = options.beam_size, options.length_penalty
-    live: list[tuple[float, list[int]]] = [(0.0, [])]
-    finished: list[tuple[float, list[int]]] = []
-    for length in range(limit + 1):
-        candidates = []
-        for log_prob, tokens in live:
-            log_probs = engine.predict(tuple(source), (2, *tokens))[0]
-            longer = [(log_prob + log_probs[piece], [*tokens, piece]) for piece in range(3, engine.size)]
-            candidates += [pair for pair in longer if is_allowed(pair[1], options, prefix)]
-        candidates.sort(key=lambda pair: -pair[0])
-        ended = [pair for pair in candidates[:width] if pair[1][-1] == EOS]
-        penalty = ((5 + length + 1) / 6) ** alpha
-        finished += [(log_prob / penalty, tokens[:-1]) for log_prob, tokens in ended]
-        cut, live = live, [pair for pair in candidates if pair[1][-1] != EOS][:width]
-    best = sorted(finished or cut, key=lambda pair: -pair[0])
-    return [tokens for _, tokens in best[: options.n_best]]
-
-
-def naive_groups(engine: ToyEngine, source: list[int], options: SearchOptions) -> list[list[int]]:
-    """Return the tokens that diverse beam search finds for one sentence: the best of each group, the second best, …"""
-    limit = int(options.limits(np.array([len(source)]))[0])
     width, alpha = options.beam_size // options.groups, options.length_penalty
     live: list[list[tuple[float, list[int]]]] = [[(0.0, [])] for _ in range(options.groups)]
     finished: list[list[tuple[float, list[int]]]] = [[] for _ in range(options.groups)]
@@ -204,7 +186,7 @@ def naive_groups(engine: ToyEngine, source: list[int], options: SearchOptions) -
             for log_prob, tokens in live[group]:
                 log_probs = engine.predict(tuple(source), (BOS, *tokens))[0]
                 longer = [(log_prob + log_probs[piece], [*tokens, piece]) for piece in range(3, engine.size)]
-                candidates += [pair for pair in longer if is_allowed(pair[1], options)]
+                candidates += [pair for pair in longer if is_allowed(pair[1], options, prefix)]
             candidates.sort(key=lambda pair: chosen.count(pair[1][-1]) * (options.diversity or 0.0) - pair[0])
             penalty = ((5 + length + 1) / 6) ** alpha
             finished[group] += [(pair[0] / penalty, pair[1][:-1]) for pair in candidates[:width] if pair[1][-1] == EOS]
