@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import subprocess
 import sys
@@ -12,10 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 from builders import BAHDANAU, loss_curve, random_model, tiny_config
-from training.tiny import TINY
 
 from nmt import kernels
-from nmt.commands.train import train
 from nmt.errors import UserError
 from nmt.kernels import operators
 
@@ -59,27 +56,6 @@ def test_training_has_the_same_losses(
     assert set(private_calls) == (expected if input_feeding else expected & {"onednn_linear"})
     assert fast == pytest.approx(plain, rel=1e-12 if dtype == torch.float64 else 1e-5)
     assert plain[-1] < 0.9 * plain[0]
-
-
-@pytest.mark.usefixtures("fast_paths")
-def test_the_command_has_the_same_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    settings = [word for word in TINY if not word.startswith("attention.")]
-    settings += ["attention=bahdanau", "encoder.dropout=0", "decoder.dropout=0", "decoder.input_feeding=true"]
-    settings += ["batches.max_tokens=100", "training.max_epochs=1", "data.test_pairs=1"]
-    train([*settings, "name=fast"])
-    with kernels.disabled():
-        train([*settings, "name=plain"])
-    fast, plain = (metrics(tmp_path / "runs" / name) for name in ("fast", "plain"))
-    assert len(fast) >= 3
-    assert fast == pytest.approx(plain, rel=1e-5)
-
-
-def metrics(run: Path) -> list[float]:
-    """All training and validation losses of a run, in order."""
-    with (run / "metrics.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    return [float(row[name]) for row in rows for name in ("train_loss", "valid_loss") if row[name]]
 
 
 @pytest.mark.parametrize(("value", "expected"), [(None, True), ("", True), ("on", True), ("off", False)])

@@ -6,7 +6,6 @@ import inspect
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 from builders import refusal
 
@@ -18,7 +17,6 @@ from nmt.errors import UserError
 from nmt.inference.onnx.export import check_exportable
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
-from nmt.self_attention import LinearSelfAttention, SoftmaxSelfAttention
 
 STEMS = sorted(path.stem for path in (config_dir() / "self_attention").glob("*.yaml"))
 TRANSFORMER = ["encoder=transformer", "decoder=transformer"]
@@ -130,12 +128,3 @@ def test_a_kind_of_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 )
 def test_wrong_settings_are_named(words: list[str], message: str) -> None:
     assert message in refusal(compose_train, [*TRANSFORMER, *words])
-
-
-def test_kinds_from_python() -> None:
-    from nmt.model import TransformerEncoder
-
-    encoder = TransformerEncoder(embedding_size=8, hidden_size=8, heads=2, self_attention=LinearSelfAttention)
-    states = encoder(torch.randn(1, 3, 8), torch.ones(1, 3, dtype=torch.bool))[0]
-    assert states.shape == (1, 3, 8)
-    assert isinstance(TransformerEncoder(embedding_size=8).blocks[0].self_attention, SoftmaxSelfAttention)
