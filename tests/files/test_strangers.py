@@ -155,13 +155,6 @@ def test_own_files_are_not_written_through_what_a_stranger_planted(
     assert os.listdir(precious.parent) == ["thesis"] and precious.read_text() == "mine"
 
 
-@attack_links
-def test_hard_link_to_a_file_of_the_user_is_replaced(precious: Path, tmp_path: Path) -> None:
-    os.link(precious, tmp_path / "shared" / "report.html")
-    write_lines(tmp_path / "shared" / "report.html", ["new"])
-    assert precious.read_text() == "mine"
-
-
 @pytest.mark.parametrize("name", ["loop", "dangling", "file", "loop/x", "dangling/x", "file/x"])
 def test_what_is_in_the_place_of_a_folder_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "loop").symlink_to("loop")

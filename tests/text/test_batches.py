@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import torch
 from batch_laws import check_continued, check_epoch, check_epochs
 
 from nmt.data.pair import Pair
-from nmt.data.text_files import read_pairs
 from nmt.text.batches import CorpusPlan, EpochBatches, SegmentPlan, collate
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.specials import BOS, EOS, PAD
@@ -97,22 +95,6 @@ def test_a_sentence_above_the_budget_is_a_batch_alone() -> None:
     source, target = np.array([5, 5, 100, 5]), np.array([5, 5, 3, 200])
     batches = list(EpochBatches(CorpusPlan(source, target, max_tokens=50)))
     assert sorted(map(sorted, batches)) == [[0, 1], [2], [3]]
-
-
-@pytest.mark.thorough
-def test_multi30k_is_read_back_and_pads_little(tmp_path: Path) -> None:
-    root = Path(os.environ.get("NMT_SHARED_DATA") or Path(__file__).parents[3] / "shared" / "data") / "multi30k"
-    if not root.is_dir():
-        pytest.skip(f"{root}: Multi30k not found; set NMT_SHARED_DATA")
-    pairs = read_pairs(root / "train.en.gz", root / "train.de.gz")
-    tokenizer = Tokenizer.train((text for pair in pairs for text in pair[:2]), vocab_size=8000)
-    write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer)
-    corpus = Corpus.open(tmp_path / "c.arrow")
-    for row in range(0, len(corpus), 97):
-        for ids, text in zip(corpus.ids(row), pairs[row][:2], strict=True):
-            assert tokenizer.decode(ids.tolist()) == " ".join(text.split())
-    source, target = corpus.source_lengths, corpus.target_lengths
-    assert padding_share(list(EpochBatches(CorpusPlan(source, target, max_tokens=4096))), source, target) <= 0.05
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from nmt.errors import UserError
 from nmt.files.checksum import checksum
 from nmt.text.corpus import SCHEMA, SHARD_KEY, Corpus
 from nmt.text.prepare import open_prepared, prepare
-from nmt.text.shards import Header, ShardedCorpus, Sharding
+from nmt.text.shards import ShardedCorpus, Sharding
 
 PAIRS = [*random_pairs(230), Pair("", "ein"), Pair("man " * 90, "Mann"), *random_pairs(20, seed=6)]
 
@@ -57,17 +57,6 @@ def test_shards_hold_the_pairs_of_one_file(folder: Path, tmp_path: Path) -> None
 def test_result_does_not_depend_on_the_number_of_processes(folder: Path, tmp_path: Path) -> None:
     in_shards(tmp_path / "two", PAIRS, size=40, workers=2, max_length=60)
     assert files(tmp_path / "two") == files(folder)
-
-
-def test_a_header_has_the_lengths_of_its_rows(folder: Path) -> None:
-    for path, header in zip(
-        sorted(folder.glob("train-*")), open_prepared(folder).corpora["train"].headers, strict=True
-    ):  # type: ignore[attr-defined]
-        corpus = Corpus.open(path)
-        longer = np.maximum(corpus.source_lengths, corpus.target_lengths).tolist()
-        assert dict(zip(*header.lengths, strict=True)) == {length: longer.count(length) for length in set(longer)}
-        assert header.rows == len(corpus)
-        assert Header.from_bytes(header.to_bytes()) == header
 
 
 def test_opening_reads_headers_and_a_damaged_shard_is_reported_when_it_is_used(folder: Path, tmp_path: Path) -> None:
