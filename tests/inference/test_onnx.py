@@ -606,6 +606,16 @@ class TestFolder:
             file.write_bytes(content)
             record_checksum(file)
 
+    @pytest.mark.parametrize("name", ["step", "search"])
+    def test_a_forged_graph_that_cannot_be_run_is_named(self, name: str, copy: Path) -> None:
+        file = copy / "onnx" / f"{name}.onnx"
+        model = onnx.load(file, load_external_data=False)
+        del model.graph.output[0]
+        onnx.save(model, file)
+        record_checksum(file)
+        with pytest.raises(UserError, match=rf"/{name}\.onnx: cannot be run \(.*\); write it again with nmt-export"):
+            by_onnx(copy).texts(LINES[:1] if name == "search" else LINES, SHORT)
+
     @pytest.mark.parametrize("name", ["encode.onnx", "step.onnx", "align.onnx", "source.model"])
     def test_no_graph_is_opened_before_all_files_are_verified(
         self, name: str, copy: Path, monkeypatch: pytest.MonkeyPatch

@@ -23,11 +23,13 @@ from nmt.search.engine import Floats, Integers
 from nmt.search.one_sentence import OneSearch
 from nmt.search.options import SearchOptions
 from nmt.search.scoring import length_penalty
-from nmt.system.machine import usable_cores
+from nmt.system.machine import is_out_of_memory, usable_cores
 from nmt.text.specials import PAD
 
 Fields = dict[str, np.ndarray]
 OUTPUT_LAYER = {OUTPUT_WEIGHT, OUTPUT_SCALE, OUTPUT_BIAS}
+BEST = ["best_log_prob_last", "best_length_last", "best_slot_last"]
+SEARCHED = [f"{SEARCH}{name}" for name in (*BEST, "all_tokens", "all_parents", "all_log_probs")]
 MAX_STEPS = 500  # of a search in one call
 _sessions = WeakSet[Any]()
 
@@ -43,6 +45,21 @@ def _keep_sessions() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_keep_sessions)
+
+
+class Graph(onnxruntime.InferenceSession):  # type: ignore[misc]
+    """A graph of ``file``, whose errors name this file."""
+
+    file: Path
+
+    def run(self, *arguments: Any) -> Any:
+        """Return the outputs. Raises UserError, or the error of onnxruntime if there is too little RAM."""
+        try:
+            return super().run(*arguments)
+        except Exception as error:  # onnxruntime's exceptions have no common base class
+            if is_out_of_memory(error):
+                raise
+            raise UserError(f"{self.file}: cannot be run ({reason(error)}); write it again with nmt-export") from None
 
 
 class OnnxSource(NamedTuple):
@@ -82,8 +99,9 @@ class OnnxEngine:
             readable = self._integers or shortlist.scale is None
             if not readable or features != [shortlist.weight.shape[1]]:
                 raise self._misfit(OUTPUT_WEIGHT)
-        self._outputs = [field.name for field in step.get_outputs()]
-        self._state = [name.removesuffix(NEXT) for name in self._outputs if name.endswith(NEXT)]
+        after = [field.name for field in step.get_outputs() if field.name.endswith(NEXT)]
+        self._outputs = ["log_probs", "candidates", "weights", *after]
+        self._state = [name.removesuffix(NEXT) for name in after]
         self._align_inputs = {field.name for field in align.get_inputs()}
         computed = {"tokens", "parents", "k", *self._state} | (set() if shortlist is None else OUTPUT_LAYER)
         self._memory = shapes.keys() - computed
@@ -153,7 +171,7 @@ class OnnxEngine:
             **({} if source.ids is None else {"pieces": source.ids}),
         }
         inputs = {**source.memory, **source.output, **{f"{SEARCH}{name}": field for name, field in given.items()}}
-        log_prob, length, slot, tokens, parents, log_probs = self._search.run(None, inputs)
+        log_prob, length, slot, tokens, parents, log_probs = self._search.run(SEARCHED, inputs)
         return OneSearch(
             tokens=tokens,
             parents=parents,
@@ -221,10 +239,11 @@ def open_session(file: Path, threads: int | None) -> Any:
             options.add_external_initializers_from_files_in_memory(
                 [*weights], [*weights.values()], [*map(len, weights.values())]
             )
-        session = onnxruntime.InferenceSession(source, options, providers=providers, enable_fallback=0)
+        session = Graph(source, options, providers=providers, enable_fallback=0)
     except Exception as error:  # onnxruntime's exceptions have no common base class
         raise UserError(
             f"{file}: cannot be read as a graph ({reason(error)}); write it again with nmt-export"
         ) from None
+    session.file = file
     _sessions.add(session)
     return session
