@@ -61,7 +61,8 @@ class PairCounts:
         if not self.sources_in_train:
             return []
         sources = f"{self.sources_in_train:,} of {counted(self.total, 'source')} also in train"
-        return [f"{sources}, {self.in_train:,} with the same target"]
+        learned = "; scores on it do not hold for new text" if 2 * self.sources_in_train > self.total else ""
+        return [f"{sources}, {self.in_train:,} with the same target{learned}"]
 
     def require_pairs(self, part: str) -> None:
         """Raise NoPairs, with the reason, if no pair of this ``part`` of the data was kept."""

@@ -45,5 +45,8 @@ def test_preparing_stores_and_prints_the_counts(
     prepared = prepare(parts, filters, SETTINGS, tmp_path / "data", sharding=Sharding(shard_pairs))
     for counts in (prepared.pair_counts["valid"], open_prepared(tmp_path / "data").pair_counts["valid"]):
         assert (counts.in_train, counts.sources_in_train) == (3, 4)
-        assert counts.lines()[1] == "4 of 5 sources also in train, 3 with the same target"
+        assert (
+            counts.lines()[1]
+            == "4 of 5 sources also in train, 3 with the same target; scores on it do not hold for new text"
+        )
     assert prepared.pair_counts["train"].overlap_lines() == []
