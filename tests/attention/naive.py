@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from nmt.attention.base import Attention
+from nmt.testing import write_and_read
 
 Array = NDArray[np.float64]
 Naive = Callable[[Array, Array], tuple[Array, Array]]
@@ -57,9 +58,7 @@ def compare(attention: Attention, naive: Naive, query_size: int = QUERY) -> None
     states = torch.randn(*mask.shape, STATE, dtype=torch.float64)
     query = torch.randn(len(LENGTHS), QUERIES, query_size, dtype=torch.float64)
     with torch.no_grad():
-        memory = attention.write(states, mask, trace=True)
-        context, weights = attention.read(query, memory)
-        alignment = attention.align(weights, memory)
+        context, _, alignment = write_and_read(attention, states, mask, query)
     for row, length in enumerate(LENGTHS):
         for step in range(QUERIES):
             expected = naive(states[row, :length].numpy(), query[row, step].numpy())

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nmt.attention import CovarianceAttention, KernelAttention, LowRankAttention
-from nmt.attention.base import Attention
 from nmt.model import TransformerDecoder
 from nmt.self_attention import LowRankSelfAttention
+from nmt.testing import write_and_read
 
 SIZE, LENGTH = 4, 6
-
-
-def alignment(attention: Attention, states: Tensor, queries: Tensor) -> Tensor:
-    """Return the raw alignment (T, S) of the queries (T, k) with the states (S, k) of one source."""
-    memory = attention.write(states[None], torch.ones(1, len(states), dtype=torch.bool), trace=True)
-    _, weights = attention.read(queries[None], memory)
-    return attention.align(weights, memory)[0]
 
 
 def test_gradient_of_the_covariance_needs_no_stored_sums() -> None:
@@ -27,8 +20,7 @@ def test_gradient_of_the_covariance_needs_no_stored_sums() -> None:
     states = torch.randn(LENGTH, SIZE, dtype=torch.float64, requires_grad=True)
     query, gradient = torch.randn(2, SIZE, dtype=torch.float64).unbind()
     attention = CovarianceAttention(state_size=SIZE, query_size=SIZE, mean=False).double()
-    memory = attention.write(states[None], torch.ones(1, LENGTH, dtype=torch.bool))
-    context, _ = attention.read(query[None, None], memory)
+    context, *_ = write_and_read(attention, states[None], torch.ones(1, LENGTH, dtype=torch.bool), query[None, None])
     context[0, 0].backward(gradient)
     h = states.detach()
     expected = torch.outer(h @ gradient, query) + torch.outer(h @ query, gradient)
@@ -50,7 +42,8 @@ def test_rows_of_efficient_attention_sum_to_one() -> None:
     """Shen et al. (2018): each row of softmax(Q) softmax(K)ᵀ is a distribution, like a row of softmax(Q Kᵀ)."""
     torch.manual_seed(1)
     attention = KernelAttention(state_size=SIZE, query_size=SIZE, feature_map="softmax").double()
-    rows = alignment(attention, torch.randn(LENGTH, SIZE).double(), torch.randn(3, SIZE).double())
+    states, queries = torch.randn(1, LENGTH, SIZE).double(), torch.randn(1, 3, SIZE).double()
+    rows = write_and_read(attention, states, torch.ones(1, LENGTH, dtype=torch.bool), queries)[2][0]
     assert (rows >= 0).all()
     torch.testing.assert_close(rows.sum(1), torch.ones(3, dtype=torch.float64))
 

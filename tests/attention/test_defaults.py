@@ -22,7 +22,6 @@ from nmt.attention import (
     NoAttention,
 )
 from nmt.attention.base import Attention
-from nmt.config.compose import train_config
 from nmt.model.build import ATTENTION
 from nmt.settings.plugins import locate
 
@@ -48,21 +47,6 @@ def test_variant_differs_from_the_constructor_only_in_its_own_keys(stem: str) ->
     defaults = python_defaults(block)
     assert set(block) - {"_target_"} == set(defaults)
     assert {key for key, default in defaults.items() if block[key] != default} == own_keys
-
-
-def test_variants_are_the_ones_we_know() -> None:
-    assert VARIANTS == {
-        "gated_covariance": "covariance",
-        "covariance_paper": "covariance",
-        "memory_paper": "memory",
-    }
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("stem", STEMS)
-def test_hydra_composes_the_same_settings(stem: str) -> None:
-    composed = train_config([f"attention={stem}"]).attention
-    assert {key: value for key, value in composed.items() if key != "inner"} == read_block(stem)
 
 
 def build(block: dict[str, Any], state_size: int, query_size: int) -> Attention:

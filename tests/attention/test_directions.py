@@ -7,9 +7,9 @@ import torch
 
 from nmt.attention import DeltaAttention, GatedDeltaAttention, GeneralCovarianceAttention
 from nmt.attention.decaying import DecayingAttention
+from nmt.testing import write_and_read
 
 KINDS = [DeltaAttention, GatedDeltaAttention, GeneralCovarianceAttention]
-LENGTHS = (6, 1, 4)
 
 
 def build(kind: type[DecayingAttention], directions: str) -> DecayingAttention:
@@ -20,23 +20,13 @@ def build(kind: type[DecayingAttention], directions: str) -> DecayingAttention:
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_directions_read_the_mean_of_two_sources(kind: type[DecayingAttention]) -> None:
     both, forward = build(kind, "both"), build(kind, "forward")
-    generator = torch.Generator().manual_seed(2)
-    states, query = (torch.randn(3, *size, dtype=torch.float64, generator=generator) for size in ((6, 5), (2, 4)))
-    mask = torch.arange(6) < torch.tensor(LENGTHS)[:, None]
-    memory = both.write(states, mask, trace=True)
-    context, weights = both.read(query, memory)
-    alignment = both.align(weights, memory)
-    for row, length in enumerate(LENGTHS):
-        contexts, alignments = [], []
-        for source in (states[row : row + 1, :length], states[row : row + 1, :length].flip(1)):
-            single = forward.write(source, torch.ones(1, length, dtype=torch.bool), trace=True)
-            read, read_weights = forward.read(query[row : row + 1], single)
-            contexts.append(read)
-            alignments.append(forward.align(read_weights, single))
-        torch.testing.assert_close(context[row : row + 1], (contexts[0] + contexts[1]) / 2)
-        expected = (alignments[0] + alignments[1].flip(2)) / 2
-        torch.testing.assert_close(alignment[row : row + 1, :, :length], expected)
-        assert not alignment[row, :, length:].any()
+    states, query = torch.randn(1, 6, 5, dtype=torch.float64), torch.randn(1, 2, 4, dtype=torch.float64)
+    mask = torch.ones(1, 6, dtype=torch.bool)
+    context, _, alignment = write_and_read(both, states, mask, query)
+    first, _, first_alignment = write_and_read(forward, states, mask, query)
+    second, _, second_alignment = write_and_read(forward, states.flip(1), mask, query)
+    torch.testing.assert_close(context, (first + second) / 2)
+    torch.testing.assert_close(alignment, (first_alignment + second_alignment.flip(2)) / 2)
     assert sum(weight.numel() for weight in both.parameters()) == sum(map(torch.numel, forward.parameters()))
 
 

@@ -15,7 +15,6 @@ from torch import Tensor
 from nmt.attention import (
     DeltaAttention,
     GatedDeltaAttention,
-    GeneralCovarianceAttention,
     KernelAttention,
     LocalAttention,
     LowRankAttention,
@@ -27,6 +26,7 @@ from nmt.attention import (
 from nmt.attention.decaying import DecayingAttention
 from nmt.attention.kernel import FeatureMap
 from nmt.attention.scan import scan
+from nmt.testing import write_and_read
 
 KEY = 5
 
@@ -164,49 +164,6 @@ def test_softmax_over_time_in_parts_is_stable_for_large_scores() -> None:
     np.testing.assert_allclose(attention.align(weights, memory)[0, 0].tolist(), [0, 0, 0.75, 0.25], rtol=1e-4)
 
 
-@pytest.mark.parametrize("recall", [None, "state", "value"])
-@pytest.mark.parametrize("mean", [False, True])
-def test_general_covariance_of_brebisson_2016(recall: str | None, mean: bool) -> None:
-    settings = {} if recall is None else {"recall": True, "recall_by": recall}
-    attention = GeneralCovarianceAttention(state_size=STATE, query_size=QUERY, mean=mean, **settings)
-    weight = weights_of(attention)
-
-    def naive(h: Array, q: Array) -> tuple[Array, Array]:
-        covariance, written = np.zeros((STATE, STATE)), []
-        for s in h:
-            scores = weight["gates.weight"] @ s + weight["gates.bias"]
-            if recall:
-                recalled = covariance @ (s if recall == "state" else sigmoid(scores[2:]) * s)
-                scores = scores + weight["recalled.weight"] @ (recalled / sqrt(1 + recalled @ recalled))
-            alpha, beta = sigmoid(scores[:2])
-            f = sigmoid(scores[2:]) * s
-            covariance = alpha * covariance + beta * np.outer(f, f)
-            written = [(share * alpha, earlier_f) for share, earlier_f in written] + [(beta, f)]
-        projected = weight["project.weight"] @ q / (len(h) if mean else 1)
-        return covariance @ projected, np.array([share * (f @ projected) for share, f in written])
-
-    compare(attention, naive)
-
-
-def test_delta_rule_of_schlag_2021() -> None:
-    attention = DeltaAttention(state_size=STATE, query_size=QUERY, key_size=KEY)
-    weight = weights_of(attention)
-
-    def unit(x: Array) -> Array:
-        return x / sqrt(x @ x)
-
-    def naive(h: Array, q: Array) -> tuple[Array, Array]:
-        memory, written = np.zeros((KEY, STATE)), []
-        for s in h:
-            k, beta = unit(weight["W_k.weight"] @ s), sigmoid(weight["beta.weight"] @ s + weight["beta.bias"])[0]
-            memory = memory + beta * np.outer(k, s - memory.T @ k)
-            written = [weights - beta * k * (k @ weights) for weights in written] + [beta * k]
-        projected = unit(weight["W_q.weight"] @ q)
-        return memory.T @ projected, np.array([projected @ weights for weights in written])
-
-    compare(attention, naive)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("kind", [DeltaAttention, GatedDeltaAttention, MesaAttention])
 def test_query_of_zeros_reads_zero_in_half_precision(kind: type[DecayingAttention], dtype: torch.dtype) -> None:
@@ -300,42 +257,24 @@ def test_local_attention_reads_only_its_window() -> None:
         torch.testing.assert_close(attention.read(query, changed)[0], context)
 
 
-def test_heads_of_vaswani_2017() -> None:
-    heads, state, query = 2, 2 * STATE, 2 * QUERY
-    attention = MultiHeadAttention(state_size=state, query_size=query, heads=heads, inner=LuongAttention).double()
-    weight = weights_of(attention)
-    states, queries = torch.randn(1, 5, state, dtype=torch.float64), torch.randn(1, 1, query, dtype=torch.float64)
-    contexts, alignments = [], []
-    for head in range(heads):
-        h = states[0].numpy() @ weight["W_s.weight"][head * STATE : (head + 1) * STATE].T
-        q = weight["W_q.weight"][head * QUERY : (head + 1) * QUERY] @ queries[0, 0].numpy()
-        context, alignment = mix(softmax(np.array([q @ weight["inner.W_a_state.weight"] @ s for s in h])), h)
-        contexts.append(context)
-        alignments.append(alignment)
-    with torch.no_grad():
-        memory = attention.write(states, torch.ones(1, 5, dtype=torch.bool))
-        context, weights = attention.read(queries, memory)
-    np.testing.assert_allclose(context[0, 0], weight["W_o.weight"] @ np.concatenate(contexts), rtol=1e-9)
-    np.testing.assert_allclose(attention.align(weights, memory)[0, 0], np.mean(alignments, axis=0), rtol=1e-9)
-
-
-def test_separate_values_equal_the_multi_head_attention_of_torch() -> None:
+@pytest.mark.parametrize("separate", [False, True])
+def test_heads_equal_the_multi_head_attention_of_torch(separate: bool) -> None:
+    """Without separate values, the keys of a head are its values too."""
     torch.manual_seed(3)
     attention = MultiHeadAttention(
-        state_size=8, query_size=8, heads=2, separate_values=True, inner=partial(LuongAttention, score="scaled_dot")
+        state_size=8, query_size=8, heads=2, separate_values=separate, inner=partial(LuongAttention, score="scaled_dot")
     ).double()
     reference = torch.nn.MultiheadAttention(8, 2, bias=False, batch_first=True, dtype=torch.float64)
-    assert attention.W_v is not None
+    W_v = attention.W_v if attention.W_v is not None else attention.W_s
     with torch.no_grad():
-        reference.in_proj_weight.copy_(torch.cat([attention.W_q.weight, attention.W_s.weight, attention.W_v.weight]))
+        reference.in_proj_weight.copy_(torch.cat([attention.W_q.weight, attention.W_s.weight, W_v.weight]))
         reference.out_proj.weight.copy_(attention.W_o.weight)
         states, queries = torch.randn(3, 5, 8, dtype=torch.float64), torch.randn(3, 4, 8, dtype=torch.float64)
         mask = torch.arange(5) < torch.tensor([[5], [1], [3]])
         expected, expected_alignment = reference(queries, states, states, key_padding_mask=~mask)
-        memory = attention.write(states, mask)
-        context, weights = attention.read(queries, memory)
+        context, _, alignment = write_and_read(attention, states, mask, queries)
     torch.testing.assert_close(context, expected)
-    torch.testing.assert_close(attention.align(weights, memory), expected_alignment)
+    torch.testing.assert_close(alignment, expected_alignment)
 
 
 # The recurrence that keeps √S checkpoints in training.
@@ -361,52 +300,6 @@ def test_recurrence_keeps_sqrt_s_checkpoints(monkeypatch: pytest.MonkeyPatch) ->
     with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         scan(forget, torch.zeros(1, 2, 2), (alpha, f), (torch.eye(2),))
     assert sum(tensor.shape == (1, 2, 2) for tensor in saved) == ceil(sqrt(length))
-
-
-def require_same_gradients(written: Tensor, expected: Tensor, leaves: list[Tensor]) -> None:
-    """Assert that two memories are equal, and that their gradients are."""
-    gradients = (torch.autograd.grad(memory.sin().sum(), leaves) for memory in (written, expected))
-    torch.testing.assert_close(written, expected, rtol=1e-9, atol=1e-9)
-    for left, right in zip(*gradients, strict=True):
-        torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("recall", [None, "state", "value"])
-def test_general_covariance_of_a_long_source_has_the_gradients_of_a_loop(recall: str | None) -> None:
-    torch.manual_seed(1)
-    length, size = 1000, 3
-    settings = {} if recall is None else {"recall": True, "recall_by": recall}
-    attention = GeneralCovarianceAttention(state_size=size, query_size=size, **settings).double()
-    with torch.no_grad():
-        attention.gates.bias[0] = 0.5
-    states = torch.randn(1, length, size, dtype=torch.float64, requires_grad=True)
-    leaves = [states, *attention.parameters()]
-
-    def loop() -> Tensor:
-        covariance = torch.zeros(size, size, dtype=torch.float64)
-        for h in states[0]:
-            scores = attention.gates(h)
-            if attention.recalled is not None:
-                recalled = covariance @ (h if recall == "state" else torch.sigmoid(scores[2:]) * h)
-                scores = scores + attention.recalled(recalled / (1 + recalled @ recalled).sqrt())
-            f = torch.sigmoid(scores[2:]) * h
-            covariance = torch.sigmoid(scores[0]) * covariance + torch.sigmoid(scores[1]) * torch.outer(f, f)
-        return covariance
-
-    written = attention.write(states, torch.ones(1, length, dtype=torch.bool)).slots[0]
-    require_same_gradients(written, loop(), leaves)
-
-
-def test_delta_rule_on_a_long_source_has_the_gradients_of_a_loop() -> None:
-    torch.manual_seed(1)
-    attention = DeltaAttention(state_size=4, query_size=4, key_size=3).double()
-    states = torch.randn(1, 1000, 4, dtype=torch.float64, requires_grad=True)
-    memory = torch.zeros(3, 4, dtype=torch.float64)
-    for h in states[0]:
-        k = attention.W_k(h) / attention.W_k(h).norm()
-        memory = memory + torch.sigmoid(attention.beta(h)) * torch.outer(k, h - memory.T @ k)
-    written = attention.write(states, torch.ones(1, 1000, dtype=torch.bool)).slots[0]
-    require_same_gradients(written, memory, [states, attention.W_k.weight, *attention.beta.parameters()])
 
 
 def test_delta_rule_keeps_sqrt_s_memories() -> None:

@@ -62,15 +62,6 @@ def test_other_states_are_not_read() -> None:
         torch.testing.assert_close(attention.read(query, memory)[0], context, rtol=0, atol=0)
 
 
-def test_long_and_short_sources_of_a_batch_have_their_own_numbers_of_buckets() -> None:
-    attention, states, query = planted(noise=0.05)
-    mask = torch.arange(STATES) < torch.tensor([[STATES], [40]])
-    with torch.no_grad():
-        batch = attention.read(query[:, :3].expand(2, -1, -1), attention.write(states.expand(2, -1, -1), mask))[0]
-        alone = attention.read(query[:, :3], write(attention, states[:, :40]))[0]
-    torch.testing.assert_close(batch[1:], alone)
-
-
 class _Read(nn.Module):
     def __init__(self, attention: HashedAttention) -> None:
         super().__init__()

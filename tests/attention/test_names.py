@@ -14,12 +14,6 @@ import nmt.attention
 from nmt.attention.base import Attention
 
 
-def test_package_lists_all_attentions() -> None:
-    names = {"NoAttention", "BahdanauAttention", "LuongAttention", "MemoryAttention", "CovarianceAttention"}
-    assert names <= set(dir(nmt.attention))
-    assert all(getattr(nmt.attention, name).__name__ == name for name in names)
-
-
 def test_type_checkers_see_every_attention() -> None:
     text = Path(nmt.attention.__file__).read_text(encoding="utf-8")
     visible = set(re.findall(r"import (\w+) as \w+$", text, flags=re.MULTILINE))
@@ -28,7 +22,7 @@ def test_type_checkers_see_every_attention() -> None:
         for name, value in nmt.attention._classes().items()
         if issubclass(value, Attention) and value.__module__.rpartition(".")[2] not in ("base", "decaying")
     }
-    assert visible == kinds
+    assert visible == kinds <= set(dir(nmt.attention))
 
 
 @pytest.mark.parametrize("name", ["MemoryAttention", "BahdanauAttention", "LocalAttention", "MultiHeadAttention"])

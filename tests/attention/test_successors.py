@@ -16,13 +16,16 @@ from torch import Tensor
 
 from nmt.attention import (
     AbcAttention,
+    DeltaAttention,
     GatedDeltaAttention,
+    GeneralCovarianceAttention,
     HashedAttention,
     LocatedMemoryAttention,
     MesaAttention,
 )
 from nmt.attention.base import Attention
 from nmt.attention.mesa import solve
+from nmt.testing import write_and_read
 
 Loop = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 DIMENSIONS: dict[str, Any] = {"state_size": STATE, "query_size": QUERY}
@@ -80,18 +83,43 @@ def mesa_loop(attention: MesaAttention) -> Loop:
     return loop
 
 
-def gated_delta_loop(attention: GatedDeltaAttention) -> Loop:
+def delta_loop(attention: DeltaAttention | GatedDeltaAttention) -> Loop:
+    """The delta rule of Schlag et al. (2021); gated by Yang et al. (2024)."""
+
     def loop(h: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         written: list[Tensor] = []
         memory = torch.zeros(5, STATE, dtype=h.dtype)
         for state in h:
-            k, alpha = unit(attention.W_k(state)), torch.sigmoid(attention.alpha(state))
-            beta = torch.sigmoid(attention.beta(state))
-            gate = alpha * (torch.eye(5, dtype=h.dtype) - beta * torch.outer(k, k))
+            k, beta = unit(attention.W_k(state)), torch.sigmoid(attention.beta(state))
+            gate = torch.eye(5, dtype=h.dtype) - beta * torch.outer(k, k)
+            if isinstance(attention, GatedDeltaAttention):
+                gate = torch.sigmoid(attention.alpha(state)) * gate
             memory = gate @ memory + beta * torch.outer(k, state)
             written = [gate @ weights for weights in written] + [beta * k]
         q = unit(attention.W_q(q))
         return memory.T @ q, torch.stack([weights @ q for weights in written])
+
+    return loop
+
+
+def general_covariance_loop(attention: GeneralCovarianceAttention) -> Loop:
+    """De Brébisson & Vincent (2016), §4."""
+
+    def loop(h: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        written: list[Tensor] = []
+        covariance = torch.zeros(STATE, STATE, dtype=h.dtype)
+        for state in h:
+            scores = attention.gates(state)
+            if attention.recalled is not None:
+                by_state = attention.recall_by == "state"
+                recalled = covariance @ (state if by_state else torch.sigmoid(scores[2:]) * state)
+                scores = scores + attention.recalled(recalled / (1 + recalled @ recalled).sqrt())
+            alpha, beta = torch.sigmoid(scores[:2])
+            f = torch.sigmoid(scores[2:]) * state
+            covariance = alpha * covariance + beta * torch.outer(f, f)
+            written = [alpha * weights for weights in written] + [beta * f]
+        q = attention.project(q) / (len(h) if attention.mean else 1)
+        return covariance @ q, torch.stack([weights @ q for weights in written])
 
     return loop
 
@@ -133,7 +161,17 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Loop]]] = {
     ),
     "mesa": (lambda: MesaAttention(**SIZES), mesa_loop),
     "mesa, ridge 0.01": (lambda: MesaAttention(**SIZES, ridge=0.01), mesa_loop),
-    "gated_delta": (lambda: GatedDeltaAttention(**SIZES), gated_delta_loop),
+    "delta": (lambda: DeltaAttention(**SIZES), delta_loop),
+    "gated_delta": (lambda: GatedDeltaAttention(**SIZES), delta_loop),
+    "general_covariance": (lambda: GeneralCovarianceAttention(**DIMENSIONS, mean=False), general_covariance_loop),
+    "general_covariance, recall": (
+        lambda: GeneralCovarianceAttention(**DIMENSIONS, recall=True),
+        general_covariance_loop,
+    ),
+    "general_covariance, recall by value": (
+        lambda: GeneralCovarianceAttention(**DIMENSIONS, recall=True, recall_by="value"),
+        general_covariance_loop,
+    ),
     "hashed, few states read": (lambda: HashedAttention(**SIZES, rounds=1, chunk=2), hashed_loop),
     "hashed, states found twice": (lambda: HashedAttention(**SIZES, rounds=3, chunk=1), hashed_loop),
     "hashed, others masked": (lambda: HashedAttention(**SIZES, rounds=3, chunk=2), hashed_loop),
@@ -141,19 +179,22 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Loop]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_contexts_alignments_and_gradients_equal_a_loop(case: str) -> None:
+IN_CHUNKS = [case for case in CASES if "delta" in case or "general" in case]
+
+
+@pytest.mark.parametrize(
+    ("case", "lengths"), [*((case, LENGTHS) for case in CASES), *((case, (100, 33)) for case in IN_CHUNKS)]
+)
+def test_contexts_alignments_and_gradients_equal_a_loop(case: str, lengths: tuple[int, ...]) -> None:
     torch.manual_seed(1)
     attention: Attention = CASES[case][0]().double()
     loop = CASES[case][1](attention)
-    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     states = torch.randn(*mask.shape, STATE, dtype=torch.float64, requires_grad=True)
-    query = torch.randn(len(LENGTHS), QUERIES, QUERY, dtype=torch.float64, requires_grad=True)
-    memory = attention.write(states, mask, trace=True)
-    context, weights = attention.read(query, memory)
-    alignment = attention.align(weights, memory)
+    query = torch.randn(len(lengths), QUERIES, QUERY, dtype=torch.float64, requires_grad=True)
+    context, _, alignment = write_and_read(attention, states, mask, query)
     expected = torch.zeros((), dtype=torch.float64)
-    for row, length in enumerate(LENGTHS):
+    for row, length in enumerate(lengths):
         for step in range(QUERIES):
             expected_context, expected_alignment = loop(states[row, :length], query[row, step])
             torch.testing.assert_close(context[row, step], expected_context, rtol=1e-9, atol=1e-11)
