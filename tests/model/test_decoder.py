@@ -102,28 +102,6 @@ def test_decoder_layers_start_from_encoder_layers(encoder_layers: int, layers: i
 
 
 @UNITS
-def test_bidirectional_encoder_equals_packed_layers(unit: str) -> None:
-    """Compared with PyTorch's own bidirectional layers over packed sequences, with the same weights."""
-    model = build(recurrent(unit=unit))
-    encoder = model.encoder
-    naive = encoder.unit.layers(4, 3, num_layers=2, bidirectional=True, batch_first=True).double()
-    weights = {}
-    for layer, (forward_lstm, backward_lstm) in enumerate(zip(encoder.forwards, encoder.backwards, strict=True)):
-        for suffix, lstm in (("", forward_lstm), ("_reverse", backward_lstm)):
-            weights |= {f"{name[:-1]}{layer}{suffix}": value for name, value in lstm.state_dict().items()}
-    naive.load_state_dict(weights)
-    ids, mask = sources()
-    embedded = model.embedding(ids)
-    packed = torch.nn.utils.rnn.pack_padded_sequence(embedded, torch.tensor(LENGTHS), True, False)
-    outputs, end = naive(packed)
-    hidden = end[0] if unit == "LSTM" else end
-    expected = torch.nn.utils.rnn.pad_packed_sequence(outputs, batch_first=True)[0]
-    states, final = encoder(embedded, mask)
-    torch.testing.assert_close(states * mask[..., None], expected)
-    torch.testing.assert_close(final.hidden[:, 1], torch.cat([hidden[2], hidden[3]], dim=1))
-
-
-@UNITS
 @pytest.mark.parametrize("size", [1, 2])
 def test_parts_of_sources_have_the_states_of_one_call(size: int, unit: str) -> None:
     """Sources that end in an earlier part keep their final state."""

@@ -40,10 +40,16 @@ def test_alignment_is_the_mean_of_the_layers_and_gives_each_context(monkeypatch:
     torch.testing.assert_close(model.attention.align(weights, memory), (alignments[0] + alignments[1]) / 2)
 
 
-def copy_self_attention(part: nn.MultiheadAttention, layer: Any) -> None:
-    part.load_state_dict(
-        {"in_proj_weight": layer.self_attention.W_qkv.weight, "out_proj.weight": layer.self_attention.W_o.weight}
+def copy_weights(reference: Any, block: Any, *, norms: list[nn.Module]) -> None:
+    """Copy the weights of a block into a layer of torch, without those that read the source."""
+    attention = block.self_attention
+    reference.self_attn.load_state_dict(
+        {"in_proj_weight": attention.W_qkv.weight, "out_proj.weight": attention.W_o.weight}
     )
+    for number, norm in enumerate(norms, start=1):
+        reference.get_submodule(f"norm{number}").load_state_dict(norm.state_dict())
+    reference.linear1.load_state_dict(block.feed_forward[0].state_dict())
+    reference.linear2.load_state_dict(block.feed_forward[2].state_dict())
 
 
 @torch.no_grad()
@@ -55,14 +61,7 @@ def test_encoder_equals_that_of_torch() -> None:
     states = model.encoder.inputs(model.embedding(ids), torch.arange(5))
     expected = states
     for block in model.encoder.blocks:
-        copy_self_attention(reference.self_attn, block)
-        for theirs, ours in (
-            (reference.norm1, block.self_attention_norm),
-            (reference.norm2, block.feed_forward_norm),
-            (reference.linear1, block.feed_forward[0]),
-            (reference.linear2, block.feed_forward[2]),
-        ):
-            theirs.load_state_dict(ours.state_dict())
+        copy_weights(reference, block, norms=[block.self_attention_norm, block.feed_forward_norm])
         expected = reference.train()(expected, src_key_padding_mask=~mask)
     expected = nn.functional.layer_norm(expected, (8,)) * mask[..., None]
     states, final = model.encoder(model.embedding(ids), mask)
@@ -86,20 +85,12 @@ def test_decoder_equals_that_of_torch() -> None:
         torch.arange(4), 8
     )
     for block in decoder.blocks:
-        copy_self_attention(reference.self_attn, block)
+        copy_weights(reference, block, norms=[block.self_attention_norm, block.read_norm, block.feed_forward_norm])
         query = block.W_query.weight * math.sqrt(8)  # torch divides by the square root of the size
         projections = [query, model.attention.W_a_state.weight, torch.eye(8, dtype=torch.float64)]
         reference.multihead_attn.load_state_dict(
             {"in_proj_weight": torch.cat(projections), "out_proj.weight": block.W_context.weight}
         )
-        for theirs, ours in (
-            (reference.norm1, block.self_attention_norm),
-            (reference.norm2, block.read_norm),
-            (reference.norm3, block.feed_forward_norm),
-            (reference.linear1, block.feed_forward[0]),
-            (reference.linear2, block.feed_forward[2]),
-        ):
-            theirs.load_state_dict(ours.state_dict())
         later = torch.ones(4, 4, dtype=torch.bool).triu(1)
         expected = reference.train()(expected, states, tgt_mask=later, memory_key_padding_mask=~mask)
     expected = decoder.output(nn.functional.layer_norm(expected, (8,)))
