@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from builders import random_trained, tiny_config
 from tokenizer_kinds import tokenizer_of
 
-from nmt.config.compose import train_config
-from nmt.config.overrides import config_dir
+from nmt.config.compose import compose_train, train_config
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.specials import UNK
-
-ATTENTIONS = sorted({path.stem for path in (config_dir() / "attention").glob("*.yaml")} - {"none"})
+from nmt.text.tokenizer import Tokenizer
 
 
 def random_translator(attention: str = "luong", *, kind: str = "ours", unknown_bias: float = 0) -> Translator:
@@ -32,3 +31,14 @@ def searches(beam: SearchOptions) -> dict[str, SearchOptions]:
         "greedy": replace(beam, beam_size=1, n_best=1),
         "sample": replace(beam, temperature=1.5, n_best=3),
     }
+
+
+TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
+
+
+def tiny_translator(*words: str, **options: Any) -> Translator:
+    """Return a translator with these settings, a tiny model, and ``options`` of ``random_trained``."""
+    sizes = ["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"]
+    config = compose_train([*sizes, *words])
+    config["data"]["lowercase"] = False
+    return Translator(random_trained(config, TOKENIZER, **options))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import BAHDANAU, MEMORY, forced_log_prob, save_random, tiny_config, write_lines
+from builders import MEMORY, forced_log_prob, save_random, tiny_config, write_lines
+from inference.conftest import WORDS
 
 from nmt.commands.translate import translate
 from nmt.errors import UserError
@@ -16,11 +18,7 @@ from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
 
-WORDS = "a small dog sees red houses two cats sleep here today".split()
-ATTENTIONS = {
-    "bahdanau": BAHDANAU,
-    "memory": MEMORY,
-}
+MEMBERS = ("bahdanau", "memory")
 LINES = ["a dog", "two small cats sleep here today", "", "red", "a small dog sees two red houses here"]
 SEARCHES = {
     "greedy": SearchOptions(beam_size=1),
@@ -31,18 +29,17 @@ METHODS = pytest.mark.parametrize("method", SEARCHES)
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders of exported models of one vocabulary, and one of another vocabulary."""
-    place = tmp_path_factory.mktemp("ensemble")
-    tokenizers = {name: Tokenizer.train([" ".join(WORDS)], vocab_size=300) for name in ATTENTIONS}
-    tokenizers["other"] = Tokenizer.train([" ".join(WORDS)], vocab_size=290)
-    for seed, (name, tokenizer) in enumerate(tokenizers.items()):
-        config = tiny_config(ATTENTIONS.get(name, ATTENTIONS["memory"]), size=16)
-        engines = ENGINES if name in ATTENTIONS else ()
-        save_random(place / name, config, tokenizer, engines=engines, seed=seed, scale=3.0, eos_bias=3.0)
+def folders(
+    exported_model: Callable[[str], Path], vocabulary: Tokenizer, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """Folders of two exported models, and of two that do not fit."""
+    folder = tmp_path_factory.mktemp("ensemble")
+    config = tiny_config(MEMORY, size=16)
+    save_random(folder / "other", config, Tokenizer.train([" ".join(WORDS)], vocab_size=290))
     config["data"]["lowercase"] = True
-    save_random(place / "lowercase", config, tokenizers["memory"])
-    return {name: place / name for name in [*tokenizers, "lowercase"]}
+    save_random(folder / "lowercase", config, vocabulary)
+    exported = {name: exported_model(name) for name in MEMBERS}
+    return {**exported, "other": folder / "other", "lowercase": folder / "lowercase"}
 
 
 def flat(translations: list[Translation]) -> list[Translation]:
@@ -64,8 +61,8 @@ def test_ensemble_of_a_model_with_itself_is_the_model(folders: dict[str, Path], 
 @METHODS
 @pytest.mark.parametrize("engine", ["torch", *ENGINES])
 def test_scores_are_means_and_do_not_depend_on_the_batch(folders: dict[str, Path], method: str, engine: str) -> None:
-    members = [Translator.load(folders[name], engine=engine, threads=1) for name in ATTENTIONS]
-    ensemble = Translator.load([folders[name] for name in ATTENTIONS], engine=engine, threads=1)
+    members = [Translator.load(folders[name], engine=engine, threads=1) for name in MEMBERS]
+    ensemble = Translator.load([folders[name] for name in MEMBERS], engine=engine, threads=1)
     together = ensemble.translate(LINES, SEARCHES[method], prefixes=["", "two", "", "", "a s"])
     for line, prefix, translation in zip(LINES, ["", "two", "", "", "a s"], together, strict=True):
         [alone] = ensemble.translate([line], SEARCHES[method], prefixes=[prefix])
@@ -78,7 +75,7 @@ def test_scores_are_means_and_do_not_depend_on_the_batch(folders: dict[str, Path
 
 def test_command_translates_with_an_ensemble(folders: dict[str, Path], tmp_path: Path) -> None:
     source, output = write_lines(tmp_path / "in.txt", LINES), tmp_path / "out.txt"
-    models = [str(folders[name]) for name in ATTENTIONS]
+    models = [str(folders[name]) for name in MEMBERS]
     translate([f"model=[{','.join(models)}]", "engine=torch", f"input={source}", f"output={output}"])
     assert output.read_text("utf-8").splitlines() == Translator.load(models, engine="torch").texts(LINES)
 
@@ -90,7 +87,7 @@ def test_command_translates_with_an_ensemble(folders: dict[str, Path], tmp_path:
         (
             ["memory", "other"],
             {},
-            r"model=\S+other: its source tokenizer is not that of \S+memory; .+",
+            r"model=\S+other: its source tokenizer is not that of \S+memory\d+; .+",
         ),
         (["memory", "lowercase"], {}, r"model=\S+lowercase: trained with data.lowercase=True, and \S+ with False; .+"),
         (["memory", "memory"], {"shortlist": True, "engine": "onnx"}, r"shortlist=true: \S.+"),

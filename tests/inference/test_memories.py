@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import random_trained
+from inference.random_translators import random_translator, tiny_translator
 from safetensors.torch import load_file, save_file
 from tokenizer_kinds import train_sentencepiece
 from torch import Tensor
 
-from nmt.config.compose import compose_train
 from nmt.config.overrides import config_dir
 from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
@@ -42,7 +41,6 @@ from nmt.search.search import search_encoded
 from nmt.text.tokenizer import Tokenizer
 
 LINES = ["a dog", "", "two cats sleep here today", "houses", "a small dog sees red houses today " * 9]
-TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
 OTHER_TOKENIZER = Tokenizer.train(["two cats sleep here today"], vocab_size=280)
 NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml"))]
 OPTIONS = {
@@ -53,12 +51,9 @@ OPTIONS = {
 
 
 def make_translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Translator:
-    sizes = ["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"]
-    config = compose_train([f"encoder={encoder}", *sizes, *words])
-    config["data"]["lowercase"] = False
-    trained = random_trained(config, TOKENIZER, longest_source=300, seed=seed, scale=2)
-    trained.model.double()
-    return Translator(trained)
+    translator = tiny_translator(f"encoder={encoder}", *words, longest_source=300, seed=seed, scale=2)
+    translator.trained.model.double()
+    return translator
 
 
 def store(path: Path, translator: Translator, line: str, **options: Any) -> EncodedLine:
@@ -97,6 +92,25 @@ def test_alignments_and_coverage_need_a_trace(tmp_path: Path) -> None:
         translate_encoded(translator, [line], alignments=True)
     with pytest.raises(UserError, match="search.coverage_penalty=0.1: .* keep no trace"):
         translate_encoded(translator, [line], SearchOptions(coverage_penalty=0.1))
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({"glossary": "a"}, "search.glossary=a"),
+        ({"keep_placeholders": True}, "search.keep_placeholders=true"),
+        ({"replace_unknown": True}, "search.replace_unknown=true"),
+        ({"sentences": "en"}, "search.sentences=en"),
+    ],
+)
+def test_options_that_change_the_text_need_an_attention_and_words(options: dict[str, Any], shown: str) -> None:
+    if "sentences" not in options:
+        with pytest.raises(UserError, match=f"^{shown}: needs alignments, but this model has no attention; "):
+            random_translator("none").texts(["two"], SearchOptions(**options))
+    translator = random_translator(kind="spm-default")
+    encoded = encode_line(translator, "two", trace=True)
+    with pytest.raises(UserError, match=f"^{shown}: stored memories keep no words; remove search"):
+        translate_encoded(translator, [encoded], SearchOptions(**options))
 
 
 @pytest.mark.thorough

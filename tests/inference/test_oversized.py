@@ -7,20 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from builders import random_trained
+from inference.random_translators import TOKENIZER, tiny_translator
 
-from nmt.config.compose import compose_train
 from nmt.inference import forced_decoding, translator
 from nmt.inference.bulk import SourceTooLong, run_in_halves
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.thorough
 
-TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
 LONG = "dog " * 60
 LINES = ["a dog", "", LONG, "two cats sleep here today", "houses"]
 TARGETS = ["two cats", "a dog", "houses", "red houses", "a dog"]
@@ -36,13 +33,6 @@ def failures() -> Failures:
 @pytest.fixture
 def on_failure(failures: Failures) -> Callable[[int, str], None]:
     return lambda row, reason: failures.append((row, reason))
-
-
-def make_translator(attention: str) -> Translator:
-    sizes = ["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"]
-    config = compose_train([f"attention={attention}", *sizes])
-    config["data"]["lowercase"] = False
-    return Translator(random_trained(config, TOKENIZER))
 
 
 @pytest.fixture(params=["not enough memory", "can't allocate memory"])  # torch on Windows, and on Linux
@@ -67,7 +57,7 @@ def small_machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.usefixtures("small_machine")
 def test_only_the_oversized_line_has_no_translation(failures: Failures, on_failure: Callable[[int, str], None]) -> None:
-    model = make_translator("bahdanau")
+    model = tiny_translator("attention=bahdanau")
     translations = model.translate(LINES, SHORT, on_failure=on_failure)
     assert failures == [(2, "not enough memory for this line of 60 words")]
     assert (translations[2].text, translations[2].log_prob) == ("", float("-inf"))
@@ -81,7 +71,7 @@ def test_only_the_oversized_line_has_no_translation(failures: Failures, on_failu
 
 @pytest.mark.usefixtures("small_machine")
 def test_an_oversized_line_is_named_by_default() -> None:
-    model = make_translator("bahdanau")
+    model = tiny_translator("attention=bahdanau")
     message = r"^lines\[2\]: not enough memory for this line of 60 words$"
     with pytest.raises(SourceTooLong, match=message):
         model.translate(LINES, SHORT)
@@ -93,7 +83,7 @@ def test_an_oversized_line_is_named_by_default() -> None:
 
 @pytest.mark.usefixtures("small_machine")
 def test_only_the_oversized_source_is_not_aligned(failures: Failures, on_failure: Callable[[int, str], None]) -> None:
-    model = make_translator("bahdanau")
+    model = tiny_translator("attention=bahdanau")
     decodings = force_decode(model, LINES, TARGETS, on_failure=on_failure)
     links = forced_links(model, LINES, TARGETS, on_failure=on_failure)
     assert failures == [(2, "not enough memory for this line of 60 words")] * 2
@@ -108,7 +98,7 @@ def test_only_the_oversized_source_is_not_aligned(failures: Failures, on_failure
 def test_a_line_longer_than_the_attention_holds_is_reported_alone(
     failures: Failures, on_failure: Callable[[int, str], None]
 ) -> None:
-    model = make_translator("low_rank")
+    model = tiny_translator("attention=low_rank")
     texts = model.texts(LINES, SHORT, on_failure=on_failure)
     assert [row for row, _ in failures] == [2] and "LowRank attention of this model reads at most 40" in failures[0][1]
     assert texts[2] == "" and texts[:2] + texts[3:] == model.texts(LINES[:2] + LINES[3:], SHORT)
@@ -117,7 +107,7 @@ def test_a_line_longer_than_the_attention_holds_is_reported_alone(
 
 
 def test_rows_are_counted_over_all_groups(failures: Failures, on_failure: Callable[[int, str], None]) -> None:
-    model = make_translator("low_rank")
+    model = tiny_translator("attention=low_rank")
     groups = [*model.translate_groups([LINES, [], LINES[2:], LINES[:2]], SHORT, on_failure=on_failure)]
     assert [len(group) for group in groups] == [5, 0, 3, 2]
     assert [row for row, _ in failures] == [2, 5]
@@ -128,10 +118,10 @@ def test_rows_are_counted_over_all_groups(failures: Failures, on_failure: Callab
 def test_encoding_an_oversized_line_raises_source_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (None, 64):
         with pytest.raises(SourceTooLong, match="reads at most 40"):
-            encode_line(make_translator("low_rank"), LONG, piece_length=size)
+            encode_line(tiny_translator("attention=low_rank"), LONG, piece_length=size)
     monkeypatch.setattr(Translator, "encode", lambda self, line: torch.empty(10**15))  # torch's own error
     with pytest.raises(SourceTooLong, match="^not enough memory for this line of 60 words$"):
-        encode_line(make_translator("bahdanau"), LONG)
+        encode_line(tiny_translator("attention=bahdanau"), LONG)
 
 
 def test_pair_whose_alignment_needs_more_than_the_free_memory_is_reported(
@@ -139,7 +129,7 @@ def test_pair_whose_alignment_needs_more_than_the_free_memory_is_reported(
 ) -> None:
     pieces = len(TOKENIZER.encode(LONG)) + 1  # with </s>
     monkeypatch.setattr(forced_decoding, "available_memory", lambda: 290 * pieces * forced_decoding.BYTES_PER_SCORE)
-    links = forced_links(make_translator("bahdanau"), [*LINES, LONG], [*TARGETS, LONG], on_failure=on_failure)
+    links = forced_links(tiny_translator("attention=bahdanau"), [*LINES, LONG], [*TARGETS, LONG], on_failure=on_failure)
     assert failures == [(5, "not enough memory for this line of 60 words")]
     assert [bool(pairs) for pairs in links] == [True, False, True, True, True, False]
 
@@ -150,7 +140,7 @@ def test_other_errors_are_raised_unchanged(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(translator, "search", broken)
     with pytest.raises(RuntimeError, match="^shapes differ$"):
-        make_translator("bahdanau").texts(LINES, on_failure=lambda row, reason: None)
+        tiny_translator("attention=bahdanau").texts(LINES, on_failure=lambda row, reason: None)
 
 
 def test_batches_are_halved_until_they_fit() -> None:
@@ -170,4 +160,4 @@ def test_batches_are_halved_until_they_fit() -> None:
 
 def test_sources_and_targets_of_unequal_number_are_rejected() -> None:
     with pytest.raises(ValueError, match="1 source, 2 targets: give one target per source"):
-        force_decode(make_translator("bahdanau"), ["a dog"], ["a", "b"])
+        force_decode(tiny_translator("attention=bahdanau"), ["a dog"], ["a", "b"])

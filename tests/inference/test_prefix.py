@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import MEMORY, forced_log_prob, save_random, tiny_config
+from builders import forced_log_prob
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inference.conftest import WORDS
 
 from nmt.errors import UserError
 from nmt.inference.onnx.export import ENGINES
@@ -18,7 +20,6 @@ from nmt.search.options import SearchOptions
 from nmt.text.specials import EOS
 from nmt.text.tokenizer import Tokenizer
 
-WORDS = "a small dog sees red houses two cats sleep here today jürgen 日本".split()
 LINE = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 PREFIX = st.tuples(LINE, st.integers(0, 20), st.sampled_from(["", " "])).map(
     lambda parts: parts[0][: parts[1]].strip() + parts[2]
@@ -30,17 +31,9 @@ SEARCHES = {
 }
 
 
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.train([" ".join(WORDS)], vocab_size=300)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Path:
-    folder = tmp_path_factory.mktemp("prefix")
-    config = tiny_config(MEMORY, size=16)
-    save_random(folder, config, tokenizer, engines=ENGINES, seed=1, scale=3.0, eos_bias=3.0)
-    return folder
+@pytest.fixture
+def folder(exported_model: Callable[[str], Path]) -> Path:
+    return exported_model("memory")
 
 
 @pytest.mark.thorough
@@ -68,7 +61,8 @@ def test_translation_begins_with_its_prefix_in_every_batch(folder: Path, engine:
 
 
 @pytest.mark.parametrize("text", ["dog", "hou", "日", "x", "two "])
-def test_last_word_may_be_spelled_and_continued_in_every_way(tokenizer: Tokenizer, text: str) -> None:
+def test_last_word_may_be_spelled_and_continued_in_every_way(vocabulary: Tokenizer, text: str) -> None:
+    tokenizer = vocabulary
     prefix = PrefixReader(tokenizer).read(text)
     spellings = tokenizer.spellings
     expected = b" " + text.strip().encode()

@@ -48,20 +48,10 @@ def test_sides_of_unequal_length_are_rejected(count: int) -> None:
 CHINESE = ["我喜欢在公园里散步。", "今天天气很好，我们去看电影吧。", "他在 Berlin 学习了 3 年德语。"]
 GUESSES = ["我喜欢在公园散步。", "今天天气很好，我们去看戏吧。", "他在 Berlin 学了 3 年德语。"]
 LANGUAGES = {
-    "English": ("A man walks his dog in the park.", "13a"),
     "German with a Chinese name": ("Herr 王小明 geht mit seinem Hund im Park spazieren.", "13a"),
     "English that explains a word": ("The word 公園 means park, and it is read kōen.", "13a"),
-    "Czech": ("Žluťoučký kůň úpěl ďábelské ódy.", "13a"),
-    "Russian": ("Мужчина гуляет с собакой в парке.", "13a"),
-    "Greek": ("Ένας άντρας περπατά τον σκύλο του στο πάρκο.", "13a"),
-    "Arabic": ("رجل يمشي مع كلبه في الحديقة.", "13a"),
-    "Hebrew": ("איש מטייל עם כלבו בפארק.", "13a"),
-    "Hindi": ("एक आदमी पार्क में अपने कुत्ते को घुमा रहा है।", "13a"),
     "Tamil": ("ஒரு மனிதன் பூங்காவில் தன் நாயுடன் நடக்கிறான்.", "13a"),
-    "Malayalam": ("ഒരു മനുഷ്യൻ പാർക്കിൽ നായയെ നടത്തുന്നു.", "13a"),
-    "Georgian": ("კაცი პარკში ძაღლს ასეირნებს.", "13a"),
     "Amharic": ("አንድ ሰው በፓርኩ ውስጥ ውሻውን ያንሸራሽራል።", "13a"),
-    "Vietnamese": ("Một người đàn ông dắt chó đi dạo trong công viên.", "13a"),
     "Korean": ("한 남자가 공원에서 개를 산책시키고 있다.", "13a"),
     "Finnish compounds": ("Lentokonesuihkuturbiinimoottoriapumekaanikkoaliupseerioppilas", "13a"),
     "a protein": ("MKTAYIAKQRQISFVKSHFSRQLEERLGLIEVQAPILSRVGDGTQDNLSGAEKAVQ", "13a"),
@@ -72,14 +62,7 @@ LANGUAGES = {
     "Japanese": ("男の人が公園で犬を散歩させています。", "char"),
     "half-width Japanese": ("ｵﾄｺﾉﾋﾄｶﾞｺｳｴﾝﾃﾞ", "char"),
     "Thai": ("ผู้ชายกำลังพาสุนัขเดินเล่นในสวนสาธารณะ", "char"),
-    "Lao": ("ຜູ້ຊາຍກຳລັງພາໝາຍ່າງຫຼິ້ນໃນສວນສາທາລະນະ", "char"),
-    "Khmer": ("បុរសម្នាក់កំពុងដើរលេងជាមួយឆ្កែនៅក្នុងសួន", "char"),
-    "Burmese": ("အမျိုးသားတစ်ဦးသည်ပန်းခြံထဲတွင်ခွေးနှင့်လမ်းလျှောက်နေသည်။", "char"),
-    "Tibetan": ("མི་ཞིག་གིས་སྤྱི་གླིང་ནང་ཁྱི་ཁྲིད་ནས་འཆམ་འཆམ་བྱེད་བཞིན་འདུག", "char"),
-    "Javanese": ("ꦱꦧꦼꦤ꧀ꦮꦺꦴꦁꦏꦭꦲꦶꦫꦏꦺꦏꦤ꧀ꦛꦶ", "char"),
-    "Gothic": ("𐌰𐍄𐍄𐌰𐌿𐌽𐍃𐌰𐍂𐌸𐌿𐌹𐌽𐌷𐌹𐌼𐌹𐌽𐌰𐌼𐍅𐌴𐌹𐌷𐌽𐌰𐌹𐌽𐌰𐌼𐍉𐌸𐌴𐌹𐌽", "char"),
     "nothing": ("", "13a"),
-    "numbers": ("1 2 3.", "13a"),
 }
 
 
@@ -131,7 +114,7 @@ def test_ter_of_a_text_without_spaces_counts_characters() -> None:
     assert corpus_scores([thai[:-1]], [thai], ter=True, tokenizer="none").ter == 100
 
 
-@pytest.mark.parametrize("tokenizer", ["13a", "zh", "char", "intl", "none"])
+@pytest.mark.parametrize("tokenizer", ["13a", "zh"])
 def test_scores_and_signature_are_those_of_the_command_sacrebleu(tokenizer: str, tmp_path: Path) -> None:
     for name, lines in (("guess", GUESSES), ("reference", CHINESE)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

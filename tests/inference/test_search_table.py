@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import BAHDANAU, MEMORY, save_random, tiny_config
 
 from nmt.commands.translate import TranslateOptions
 from nmt.config.plain import read_options
@@ -18,7 +17,6 @@ from nmt.inference.onnx.export import ENGINES
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.text.tokenizer import Tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "decoding.md").read_text(encoding="utf-8")
@@ -35,12 +33,6 @@ TABLE = {
     for method, word in zip(ROWS[0].split(" | "), words, strict=True)
 }
 ALL = pytest.mark.parametrize(("options", "method"), TABLE)
-ATTENTIONS = {
-    "bahdanau": BAHDANAU,
-    "memory": MEMORY,
-    "covariance": {"_target_": "nmt.attention.CovarianceAttention", "gated": True},
-}
-WORDS = "a small dog sees red houses two cats sleep here today".split()
 LINES = ["a dog", "two small cats sleep here today", "red", "", "a small dog. two red houses! cats sleep here"]
 
 
@@ -57,14 +49,9 @@ def terms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture(scope="module", params=ATTENTIONS)
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of an exported model with random weights, whose tokenizer has ``<unk>``."""
-    folder = tmp_path_factory.mktemp("table")
-    tokenizer = Tokenizer.train([" ".join(WORDS)], vocab_size=300)
-    config = tiny_config(ATTENTIONS[request.param], size=16)
-    save_random(folder, config, tokenizer, engines=ENGINES, seed=1, scale=3.0, eos_bias=3.0)
-    return folder
+@pytest.fixture(params=["bahdanau", "memory", "covariance"])
+def folder(request: pytest.FixtureRequest, exported_model: Callable[[str], Path]) -> Path:
+    return exported_model(request.param)
 
 
 def has_repeated(tokens: list[str], n: int) -> bool:

@@ -215,13 +215,3 @@ def test_shards_of_another_call_are_refused_and_stay(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"settings.json: damaged; delete"), open_store(folder, {"beam": 3}):
         pytest.fail("the block ran")
     assert {file: file.read_bytes() for file in folder.glob("*.shard")} == before
-
-
-def test_folder_of_something_else_is_refused_and_stays(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("a")
-    with (
-        pytest.raises(UserError, match="holds thesis.txt, which this command has not"),
-        open_store(tmp_path, {}),
-    ):
-        pass
-    assert (tmp_path / "thesis.txt").read_text() == "a"

@@ -12,15 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inference.random_translators import ATTENTIONS, random_translator, searches
+from inference.random_translators import random_translator, searches
 
 from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError
-from nmt.inference.engines import LoadSettings
-from nmt.inference.memories import encode_line, translate_encoded
-from nmt.inference.model_folder import save_folder
-from nmt.inference.onnx.export import export
-from nmt.inference.onnx.model import open_onnx
 from nmt.inference.protection import PLACEHOLDER, Protection
 from nmt.inference.terms import Edit, EditedText, Required, write_terms
 from nmt.inference.translation import Translation, alignment_lines
@@ -81,12 +76,6 @@ def required_words(line: str) -> Counter[str]:
 @pytest.mark.parametrize("search", SEARCHES)
 def test_every_term_is_written(search: str, kind: str, glossary: str) -> None:
     check(random_translator(kind=kind), replace(SEARCHES[search], glossary=glossary))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ATTENTIONS)
-def test_every_attention_writes_terms(name: str, glossary: str) -> None:
-    check(random_translator(name), replace(BEAM, glossary=glossary))
 
 
 def test_terms_of_a_call_are_those_of_a_file_and_precede_them(glossary: str) -> None:
@@ -307,33 +296,6 @@ def test_scripts_without_spaces_are_changed_by_token() -> None:
     assert write_terms(translation, source, [Required(2, 4, "好き")]).text == target
     nowhere = replace(translation, alignment=translation.alignment * [1, 1, 0, 1])
     assert write_terms(nowhere, source, [Required(2, 4, "北京")]).text == "私は東京が好き北京"
-
-
-def test_what_cannot_be_done_is_refused(tmp_path: Path, glossary: str) -> None:
-    for options, shown in [
-        (SearchOptions(glossary=glossary), f"search.glossary={glossary}"),
-        (SearchOptions(keep_placeholders=True), "search.keep_placeholders=true"),
-    ]:
-        with pytest.raises(
-            UserError, match=f"^{re.escape(shown)}: needs alignments, but this model has no attention; "
-        ):
-            random_translator("none").texts(LINES, options)
-        translator = random_translator()
-        with pytest.raises(UserError, match=f"^{re.escape(shown)}: stored memories keep no words; remove search"):
-            translate_encoded(translator, [encode_line(translator, "two", trace=True)], options)
-    with pytest.raises(UserError, match="a: No such file"):
-        translator.texts(LINES, SearchOptions(glossary=str(tmp_path / "a")))
-
-
-@pytest.mark.thorough
-def test_onnx_writes_the_same_terms(tmp_path: Path, glossary: str) -> None:
-    translator = random_translator("memory")
-    save_folder(tmp_path, translator.trained)
-    export(translator.trained, tmp_path, engines=("onnx",))
-    options = replace(BEAM, glossary=glossary)
-    lines = [f"{line} {placeholder}" for line in LINES for placeholder in PLACEHOLDERS[:4]]
-    onnx = Translator(open_onnx(tmp_path, LoadSettings(engine="onnx", threads=1)), check_text=False)
-    assert onnx.texts(lines, options) == translator.texts(lines, options)
 
 
 @pytest.mark.parametrize("before", ["", "请访问", "見て（", "ดู"])

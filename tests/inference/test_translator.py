@@ -51,7 +51,7 @@ def trained(name: str, *, feeding: bool = False, layers: int = 1) -> TrainedMode
 
 @pytest.mark.parametrize(
     ("name", "feeding"),
-    [*((name, feeding) for name in ATTENTIONS for feeding in (False, True)), *((name, False) for name in TRANSFORMERS)],
+    [*((name, False) for name in [*ATTENTIONS, *TRANSFORMERS]), ("bahdanau", True), ("memory", True)],
 )
 def test_score_equals_forced_decoding(name: str, feeding: bool) -> None:
     translator = Translator(trained(name, feeding=feeding, layers=2))
@@ -85,11 +85,6 @@ def test_forced_links_hold_the_alignments_of_one_batch_only(monkeypatch: pytest.
     assert forced_links(translator, LINES, LINES[::-1]) == expected
 
 
-def test_coverage_needs_an_attention() -> None:
-    with pytest.raises(UserError, match="needs alignments, but this model has no attention"):
-        Translator(trained("none")).texts(LINES, SearchOptions(coverage_penalty=0.1))
-
-
 @pytest.mark.parametrize("name", [*ATTENTIONS, *TRANSFORMERS])
 def test_translation_and_forced_decoding_do_not_depend_on_the_batch(name: str) -> None:
     translator = Translator(trained(name), max_tokens=30)
@@ -112,32 +107,24 @@ def test_any_iterable_of_strings_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"),
+    ("lines", "options", "message"),
     [
-        (["a dog", None, 3], r"lines\[1\]=None: NoneType, not a string; give text"),
-        ("a dog", r"lines='a dog': one string; give a list of lines"),
-        (b"a dog", r"lines=b'a dog': bytes; give a list of lines"),
-        ([b"a dog"], r"lines\[0\]=b'a dog': bytes, not a string; give text"),
+        (["a dog", None, 3], None, r"lines\[1\]=None: NoneType, not a string; give text"),
+        ("a dog", None, r"lines='a dog': one string; give a list of lines"),
+        (b"a dog", None, r"lines=b'a dog': bytes; give a list of lines"),
+        ([b"a dog"], None, r"lines\[0\]=b'a dog': bytes, not a string; give text"),
+        (LINES, {"beam_size": 3}, r"options=\{'beam_size': 3\}: dict; give SearchOptions\(.*"),
+        (LINES, {}, r"options=\{\}: dict; give SearchOptions\(.*"),
     ],
 )
-def test_a_line_that_is_not_a_string_is_rejected(lines: Any, message: str) -> None:
+def test_arguments_of_another_type_are_rejected(lines: Any, options: Any, message: str) -> None:
     with pytest.raises(TypeError, match=f"^{message}$"):
-        Translator(trained("none")).texts(lines)
+        Translator(trained("none")).texts(lines, options)
 
 
-@pytest.mark.parametrize("options", [{"beam_size": 3}, {}, 5, "greedy"])
-def test_options_of_another_type_are_rejected(options: Any) -> None:
-    with pytest.raises(TypeError, match=rf"^options=.*: {type(options).__name__}; give SearchOptions\("):
-        Translator(trained("none")).texts(LINES, options)
-
-
-def test_unknown_engine_is_rejected(tmp_path: Path) -> None:
-    save_folder(tmp_path, trained("memory"))
+def test_unknown_engine_and_no_folder_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^engine=onxx: must be auto \| torch \| onnx \| onnx-int8$"):
         Translator.load(tmp_path, engine="onxx")  # type: ignore[arg-type]
-
-
-def test_no_folder_of_a_model_is_rejected() -> None:
     with pytest.raises(TypeError, match=r"^model=None: NoneType; give a list of folders$"):
         Translator.load(None)  # type: ignore[arg-type]
 

@@ -9,14 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inference.random_translators import ATTENTIONS, random_translator, searches
+from inference.random_translators import random_translator, searches
 
 from nmt.errors import UserError
 from nmt.inference.engines import LoadSettings
-from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import save_folder
-from nmt.inference.onnx.export import export
-from nmt.inference.onnx.model import open_onnx
 from nmt.inference.shards import Shard, TranslateShard
 from nmt.inference.translation import Translation, alignment_lines
 from nmt.inference.translator import Translator
@@ -62,12 +59,6 @@ def naive_words(best: Translation, line: str, lexicon: dict[str, str], kind: str
 @pytest.mark.parametrize("search", SEARCHES)
 def test_text_equals_a_naive_loop(search: str, kind: str, lexicon: str) -> None:
     check_text(make_translator(kind=kind), SEARCHES[search], kind, lexicon)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ATTENTIONS)
-def test_every_attention_replaces_unknown_words(name: str, lexicon: str) -> None:
-    check_text(make_translator(name), BEAM, "spm-default", lexicon)
 
 
 def check_text(translator: Translator, options: SearchOptions, kind: str, lexicon: str) -> None:
@@ -125,8 +116,6 @@ def test_links_count_the_words_that_were_written(lexicon: str) -> None:
 
 
 def test_what_cannot_be_replaced_is_refused_or_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"^search\.replace_unknown=true: needs alignments, but this model has no att"):
-        make_translator("none").texts(LINES, BEAM)
     translator = make_translator(kind="ours")
     plain = translator.texts(LINES, replace(BEAM, replace_unknown=False))
     with pytest.warns(UserWarning, match=r"^search\.replace_unknown=true: the target tokenizer spells unknown"):
@@ -136,22 +125,6 @@ def test_what_cannot_be_replaced_is_refused_or_named(tmp_path: Path) -> None:
     translator = make_translator()
     with pytest.raises(UserError, match="a: No such file"):
         translator.texts(LINES, replace(BEAM, lexicon=str(tmp_path / "a")))
-    with pytest.raises(UserError, match=r"^search\.replace_unknown=true: stored memories keep no words; remove search"):
-        translate_encoded(translator, [encode_line(translator, "two", trace=True)], BEAM)
-
-
-@pytest.mark.thorough
-def test_onnx_and_its_shortlist_write_the_same_words(tmp_path: Path, lexicon: str) -> None:
-    translator = make_translator("memory")
-    source, target = len(translator.loaded_model.source), len(translator.loaded_model.target)
-    every = np.tile(np.arange(target, dtype=np.int32), (source, 1)), np.arange(target, dtype=np.int32)
-    save_folder(tmp_path, translator.trained)
-    export(translator.trained, tmp_path, every, engines=("onnx",))
-    options = replace(BEAM, lexicon=lexicon)
-    expected = translator.texts(LINES, options)
-    for shortlist in (False, True):
-        settings = LoadSettings(engine="onnx", threads=1, shortlist=shortlist)
-        assert Translator(open_onnx(tmp_path, settings)).texts(LINES, options) == expected
 
 
 @pytest.mark.parametrize("key", ["lexicon", "glossary"])
