@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -170,6 +171,12 @@ def refusal(function: Callable[..., Any], *arguments: Any, **settings: Any) -> s
         function(*arguments, **settings)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def expect_error(message: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> None:
+    """Assert that this call raises a UserError of one line that matches ``message``, a regular expression."""
+    text = refusal(function, *arguments, **settings)
+    assert re.search(message, text), text
 
 
 def call_before(patch: pytest.MonkeyPatch, owner: Any, name: str, action: Callable[..., Any]) -> None:
