@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
+from builders import expect_error
 
 from nmt.data.copy import generate
 from nmt.data.sources import DataSettings, load_pairs
-from nmt.errors import UserError
 from nmt.settings.build import build
 
 SIZES = {"train_pairs": 2000, "valid_pairs": 50, "test_pairs": 70}
@@ -57,10 +56,10 @@ def test_at_most_half_of_all_sentences_can_be_drawn() -> None:
         pairs = generate(train_pairs=limit, valid_pairs=0, test_pairs=0, seed=1, **bounds)["train"]
         assert len(set(pairs)) == limit
         message = rf"^data\.max_words={max_words}: allows {limit} .*={vocabulary}, {limit + 1} are requested; .*$"
-        with pytest.raises(UserError, match=message):
-            generate(train_pairs=limit - 1, valid_pairs=1, test_pairs=1, seed=1, **bounds)
+        expect_error(message, generate, train_pairs=limit - 1, valid_pairs=1, test_pairs=1, seed=1, **bounds)
 
 
 def test_impossible_sizes_are_rejected() -> None:
-    with pytest.raises(UserError, match=r"^data\.min_words=9: must be at most data\.max_words=8$"):
-        generate(**SIZES, seed=1, min_words=9, max_words=8)
+    expect_error(
+        r"^data\.min_words=9: must be at most data\.max_words=8$", generate, **SIZES, seed=1, min_words=9, max_words=8
+    )

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders import expect_error
 from sharded import in_shards
 
 from nmt.config.compose import train_config
 from nmt.data import languages
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair
-from nmt.errors import UserError
 
 ENGLISH = "A man in a blue shirt is standing on a ladder cleaning a window."
 GERMAN = "Ein Mann in einem blauen Hemd steht auf einer Leiter und putzt ein Fenster."
@@ -64,17 +64,20 @@ def test_processes_count_the_same_pairs(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("package")
 def test_unknown_languages_are_reported_before_any_work() -> None:
-    with pytest.raises(
-        UserError, match=r"data\.languages=\[en,xx\]: py3langid does not know xx; give ISO 639 codes such as en"
-    ):
-        train_config(["data.languages=[en,xx]"])
-    with pytest.raises(UserError, match="must be a list of 2"):
-        train_config(["data.languages=[en]"])
+    expect_error(
+        r"data\.languages=\[en,xx\]: py3langid does not know xx; give ISO 639 codes such as en",
+        train_config,
+        ["data.languages=[en,xx]"],
+    )
+    expect_error("must be a list of 2", train_config, ["data.languages=[en]"])
     train_config(["data.languages=[en,de]"])
 
 
 def test_missing_package_is_reported_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     languages._identifier.cache_clear()
-    with pytest.raises(UserError, match=r"data\.languages=\[en,de\]: the package py3langid is not installed; install"):
-        train_config(["data.languages=[en,de]"])
+    expect_error(
+        r"data\.languages=\[en,de\]: the package py3langid is not installed; install",
+        train_config,
+        ["data.languages=[en,de]"],
+    )

@@ -1,13 +1,16 @@
-"""Word links: the formats of other tools, how they count, and files that are read in the wrong way."""
+"""Word links and lexicons: the formats of other tools, how they count, and lines that are read in the wrong way."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from builders import refusal
+from builders import expect_error, refusal
 
+from nmt.data.lexicon import LinkCounts, read_lexicon
 from nmt.data.links import Links, LinkSettings, links_from_python, links_of_first, parse_links
 from nmt.errors import UserError
 
@@ -24,7 +27,7 @@ EXPECTED = [links({(0, 0), (3, 1)}, {(1, 0)}), links(set(), set()), links({(2, 2
 @pytest.mark.parametrize(
     ("text", "settings"),
     [
-        ("0-0 3-1 1p0\n\n2-2 0?1", LinkSettings()),
+        ("0-0\t3-1  1p0 0-0 0p0\n\n2-2 0?1", LinkSettings()),
         ("1-1 4-2 2?1\n\n3-3 1p2", LinkSettings(base=1)),
         ("0-0 1-3 0p1\n\n2-2 1p0", LinkSettings(swap=True)),
         ("1 1 1 S\n1 4 2\n1 2 1 P\n3 3 3 S\n3 1 2 P", LinkSettings(base=1)),
@@ -89,16 +92,14 @@ def test_links_count_words_between_spaces_and_tabs() -> None:
     sentences = [("a\u00a0b\tc", "x \u3000 y"), ("\u2028 d\r", "z")]
     assert parse_links(["1-2", "1-0"], "gold", sentences=sentences) == [links({(1, 2)}, set()), links({(1, 0)}, set())]
     for lines in (["2-1", ""], ["0-1", "2-0"]):
-        with pytest.raises(UserError, match="points outside the sentences"):
-            parse_links(lines, "gold", sentences=sentences)
-    with pytest.raises(
-        UserError, match=r"gold:1: 2-1 points .* only spaces and tabs end words; replace other whitespace"
-    ):
-        parse_links(["0-2 2-1", ""], "gold", sentences=sentences)
-
-
-def test_links_of_a_file_with_tabs_and_double_links() -> None:
-    assert parse_links(["0-0\t3-1  0-0 0p0"], "gold") == [links({(0, 0), (3, 1)}, set())]
+        expect_error("points outside the sentences", parse_links, lines, "gold", sentences=sentences)
+    expect_error(
+        r"gold:1: 2-1 points .* only spaces and tabs end words; replace other whitespace",
+        parse_links,
+        ["0-2 2-1", ""],
+        "gold",
+        sentences=sentences,
+    )
 
 
 def test_links_from_python_are_sets_of_pairs_pharaoh_lines_or_links() -> None:
@@ -128,3 +129,35 @@ def test_other_links_from_python_are_rejected_with_the_fix(given: Any, error: ty
     with pytest.raises(error) as caught:
         links_from_python(given, SENTENCES)
     assert message in str(caught.value)
+
+
+def test_most_frequent_links_are_written_and_read(tmp_path: Path) -> None:
+    counts = LinkCounts()
+    for target in ("c", "b", "b", "c", "d"):
+        counts.add("x  y", f"{target} e", [(1, 0), (0, 1)])
+    assert [*counts.lexicon_lines(1)] == ["x\te", "y\tb"]  # b and c are linked equally often
+    assert [*counts.lexicon_lines(3)] == ["x\te"]
+    file = tmp_path / "lexicon"
+    file.write_text("\n".join(counts.lexicon_lines(1)) + "\n \nYork\tNew York \n", "utf-8")
+    lexicon = read_lexicon(file)
+    assert lexicon == {"x": "e", "y": "b", "York": "New York"} and read_lexicon(file) is lexicon
+    file.write_text("x\tz\n", "utf-8")
+    os.utime(file, ns=(0, 0))
+    assert read_lexicon(file) == {"x": "z"}
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("a b", "write one source word, a tab and its translation"),
+        ("a\t", "write one"),
+        ("a b\tc", "write one"),
+        ("\tc", "write one"),
+        ("a\tb\tc", "write one"),
+        ("x\tz", "has another target above; keep one of them"),
+    ],
+)
+def test_wrong_lines_are_refused(line: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "lexicon"
+    file.write_text(f"x\ty\n{line}\n", "utf-8")
+    assert refusal(read_lexicon, file).startswith(f"{file}:2: {line!r}: {problem}")

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from builders import expect_error, refusal
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from sharded import SETTINGS
@@ -18,7 +19,6 @@ from sharded import SETTINGS
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair
 from nmt.data.sources import DataSettings, load_pairs
-from nmt.errors import UserError
 from nmt.settings.build import build
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
@@ -142,8 +142,12 @@ def test_every_line_of_a_file_survives(tokenizer: Tokenizer, pairs: list[tuple[s
     ],
 )  # fmt: skip
 def test_wrong_pairs_of_a_plugin_are_reported_in_one_line(plugin: ModuleType, pair: Any) -> None:
-    with pytest.raises(UserError, match=r"^data: pair 2 of part train is .*; (must be|its links must be) \(source.*$"):
-        load(plugin, {"train": [("a", "b", ((0, 0),)), pair]})
+    expect_error(
+        r"^data: pair 2 of part train is .*; (must be|its links must be) \(source.*$",
+        load,
+        plugin,
+        {"train": [("a", "b", ((0, 0),)), pair]},
+    )
 
 
 def test_many_long_lines_are_written_in_parts(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,3 +155,20 @@ def test_many_long_lines_are_written_in_parts(tokenizer: Tokenizer, monkeypatch:
     pairs = [(f"dog {number}" * (number % 3), "cat " * (number % 5)) for number in range(60)]
     prepared = through_a_folder({"train": [Pair(*WORDS)], "valid": [Pair(*pair) for pair in pairs]}, tokenizer)
     check(prepared, "valid", pairs)
+
+
+def test_any_iterable_of_two_texts_is_a_part(plugin: ModuleType) -> None:
+    parts = {"train": [["A b", "C"], ("D", "E")], "test": []}
+    assert load(plugin, parts) == {"train": [Pair("A b", "C"), Pair("D", "E")], "test": []}
+    assert load(plugin, parts, lowercase=True)["train"] == [Pair("a b", "c"), Pair("d", "e")]
+
+
+def test_mistakes_of_a_source_are_one_line(plugin: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pairs() -> Iterator[tuple[str, str]]:
+        yield "a", "b"
+        raise ValueError("line 2 has no tab")
+
+    assert refusal(load, plugin, {"train": pairs()}) == "data._target_=plugin_pairs.source: line 2 has no tab"
+    monkeypatch.setattr(plugin, "source", plugin.source)  # so that it returns
+    exec("def source():\n    raise ValueError('no table here')", vars(plugin))
+    assert refusal(load, plugin, {}) == "data._target_=plugin_pairs.source: no table here"

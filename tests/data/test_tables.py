@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from builders import refusal
+from builders import expect_error, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +29,7 @@ from nmt.data.pair import MissingPair, Pair
 from nmt.data.sources import DataSettings, load_pairs, pairs_from_python
 from nmt.data.tables import TableFile
 from nmt.errors import UserError
+from nmt.files.atomic import write_lines
 from nmt.settings.build import build
 from nmt.text.corpus import Corpus
 from nmt.text.prepare import open_prepared
@@ -45,37 +46,30 @@ def load_python(pairs: Sequence[Any], columns: list[str] | None = None) -> list[
     return list(pairs_from_python({"train": pairs}, data)["train"])
 
 
-def write(folder: Path, name: str, *, header: bool = False, nested: bool = False) -> str:
-    rows: list[dict[str, Any]] = [{"id": 1, "en": source, "de": target} for source, target in PAIRS]
-    if nested:
-        rows = [{"translation": {"en": source, "de": target}, "score": 0.5} for source, target in PAIRS]
-    if name.lower().endswith(".parquet"):
-        pa.parquet.write_table(pa.Table.from_pylist(rows), folder / name)
-        return str(folder / name)
-    if name.lower().endswith((".tsv", ".tsv.gz")):
-        lines = ["id\ten\tde"] if header else []
-        lines += [f"1\t{x}\t{y}" if header else f"{x}\t{y}" for x, y in PAIRS]
-    else:
-        lines = [json.dumps(row) for row in rows]
-    data = "".join(f"{line}\n" for line in lines).encode()
-    (folder / name).write_bytes(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
-    return str(folder / name)
+def write(folder: Path, name: str, *, nested: bool = False) -> str:
+    rows: list[dict[str, Any]] = [{"en": source, "de": target} for source, target in PAIRS]
+    return write_rows(folder / name, [{"score": 0.5, **({"translation": row} if nested else row)} for row in rows])
+
+
+def write_rows(file: Path, rows: list[dict[str, Any]]) -> str:
+    """Write a table in the format that the end of the name says; as tab-separated text only its English and German."""
+    if file.suffix.lower() == ".parquet":
+        pa.parquet.write_table(pa.Table.from_pylist(rows), file)
+        return str(file)
+    is_tsv = file.name.lower().startswith("a.tsv")
+    lines = [f"{row['en']}\t{row['de']}" if is_tsv else json.dumps(row) for row in rows]
+    write_lines(file, lines)
+    return str(file)
 
 
 @pytest.mark.parametrize(
-    ("name", "header", "nested"),
-    [
-        *(("a.tsv", False, False), ("a.tsv.gz", False, False), ("a.tsv", True, False)),
-        *(("a.jsonl", True, False), ("a.jsonl.gz", True, False), ("a.jsonl", True, True)),
-        *(("a.parquet", True, False), ("a.parquet", True, True)),
-        *(("a.TSV.gz", False, False), ("a.Jsonl", True, True), ("a.PARQUET", True, False)),
-        *(("a.tsv.jsonl", True, False), ("a.tsv.parquet", True, False), ("a.parquet.jsonl", True, False)),
-    ],
+    "name", ["a.tsv", "a.TSV.gz", "a.jsonl", "a.Jsonl.gz", "a.parquet", "b.tsv.PARQUET", "b.tsv.jsonl"]
 )
-def test_written_pairs_are_read_in_order_and_again(tmp_path: Path, name: str, header: bool, nested: bool) -> None:
-    write(tmp_path, name, header=header, nested=nested)
-    columns = ["en", "de"] if header else None
-    parts = load_tables(tmp_path, train=name, valid=name, columns=columns)
+@pytest.mark.parametrize("nested", [False, True])
+def test_written_pairs_are_read_in_order_and_again(tmp_path: Path, name: str, nested: bool) -> None:
+    is_tsv = name.lower().startswith("a.tsv")
+    write(tmp_path, name, nested=nested and not is_tsv)
+    parts = load_tables(tmp_path, train=name, valid=name, columns=None if is_tsv else ["en", "de"])
     expected = [Pair(*pair) for pair in PAIRS]
     assert not isinstance(parts["train"], list)  # a large table is not in memory
     assert list(parts["train"]) == list(parts["train"]) == parts["valid"] == expected
@@ -137,8 +131,7 @@ def test_random_ragged_rows_are_read_as_written_or_named(rows: list[list[str]], 
         wrong = [number for number, row in enumerate(rows, start=1) if len(row) != len(rows[0]) or len(row) < 2]
         read = TableFile(file, "train", columns)
         if wrong:
-            with pytest.raises(UserError, match=rf"a\.tsv:{wrong[0]}: \d columns?[,;]"):
-                list(read)
+            expect_error(rf"a\.tsv:{wrong[0]}: \d columns?[,;]", list, read)
         else:
             assert list(read) == [(row[0], row[1]) for row in rows[has_header:]]
 
@@ -191,53 +184,49 @@ def test_a_header_that_nobody_named_is_mentioned(
     (tmp_path / "a.tsv").write_text("id\t" + names.replace(",", "\t") + "\n1\ta\tb\n")
     load_tables(tmp_path, train="a.tsv")
     assert f"a.tsv:1: read as a pair, but looks like a header; set data.columns=[{names}]" in capsys.readouterr().err
-    (tmp_path / "a.tsv").write_text("1\t2.\n\t!\n")
+
+
+@pytest.mark.parametrize("row", ["1\t2.", "\t!", "it is in German\tes ist auf Deutsch"])
+def test_a_pair_is_not_taken_for_a_header(tmp_path: Path, capsys: pytest.CaptureFixture[str], row: str) -> None:
+    (tmp_path / "a.tsv").write_text(f"{row}\nno\tnein\n")
     load_tables(tmp_path, train="a.tsv")
     assert not capsys.readouterr().err
-    (tmp_path / "a.tsv").write_text("it is in German\tes ist auf Deutsch\nno\tnein\n")
-    load_tables(tmp_path, train="a.tsv")
-    assert not capsys.readouterr().err
 
 
-MISSING = [("a", None), ("b", "B"), (float("nan"), "C"), ("d", "D"), (None, None), ("", "E"), ("f", np.float32("nan"))]
+ROWS = [{"en": x, "de": y} for x, y in (("a", None), ("b", "B"), (None, "C"), (None, None), ("", "E"))]
+NESTED = [{"translation": row if row["en"] or row["de"] else None} for row in ROWS]
+KEYS = [{key: text for key, text in row.items() if text is not None} for row in ROWS]
+TEXTS = [MissingPair("", ""), Pair("b", "B"), MissingPair("", ""), MissingPair("", ""), Pair("", "E")]
 
 
-@pytest.mark.parametrize("source", ["jsonl", "keys", "nested", "parquet", "struct", "python", "tuples"])
-def test_pairs_without_text_are_dropped_and_counted(
-    tmp_path: Path, source: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [{"en": x if isinstance(x, str) else None, "de": y if isinstance(y, str) else None} for x, y in MISSING]
-    nested: list[Any] = [{"translation": row if row["en"] or row["de"] else None} for row in rows]
-    if source in ("python", "tuples"):
-        given: Any = MISSING if source == "tuples" else [{"en": x, "de": y} for x, y in MISSING]
-        pairs = load_python(given, ["en", "de"])
-    else:
-        name = f"a.{'parquet' if source in ('parquet', 'struct') else 'jsonl'}"
-        written: list[Any] = nested if source in ("nested", "struct") else rows
-        if source == "keys":
-            written = [{key: text for key, text in row.items() if text is not None} for row in rows]
-        if name == "a.parquet":
-            pa.parquet.write_table(pa.Table.from_pylist(written), tmp_path / name)
-        else:
-            (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in written))
-        pairs = load_tables(tmp_path, train=name, columns=["en", "de"])["train"]
-    expected = [None, ("b", "B"), None, ("d", "D"), None, ("", "E"), None]
-    assert [None if isinstance(pair, MissingPair) else tuple(pair[:2]) for pair in pairs] == expected
-    if source == "parquet":
-        table = tmp_path / "a.parquet"
-        words = ["data=table", f"data.train={table}", f"data.valid={table}", "data.columns=[en,de]"]
-        prepare([*words, "tokenizer.vocab_size=270", "data.duplicates=exact", f"output={tmp_path}/out"])
-        lines = capsys.readouterr().out.splitlines()
-        assert lines[1:3] == ["train: 4 dropped: a text is missing", "train: 1 dropped: empty source"]
-        assert lines[3].startswith("valid: 3 of 7 pairs kept") and "valid: 4 dropped: a text is missing" in lines
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [("a.jsonl", ROWS), ("a.jsonl", KEYS), ("a.jsonl", NESTED), ("a.parquet", ROWS), ("a.parquet", NESTED)],
+)
+def test_pairs_of_tables_without_text_are_dropped(tmp_path: Path, name: str, rows: list[Any]) -> None:
+    write_rows(tmp_path / name, rows)
+    assert list(load_tables(tmp_path, train=name, columns=["en", "de"])["train"]) == TEXTS
+
+
+def test_pairs_from_python_without_text_are_dropped() -> None:
+    pairs = [("a", float("nan")), ("b", "B"), (np.float32("nan"), "C"), (None, None), ("", "E")]
+    assert load_python(pairs) == load_python([{"en": x, "de": y} for x, y in pairs], ["en", "de"]) == TEXTS
+
+
+def test_dropped_pairs_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = write_rows(tmp_path / "a.parquet", [*ROWS, ROWS[1]])
+    words = ["data=table", f"data.train={table}", f"data.valid={table}", "data.columns=[en,de]"]
+    prepare([*words, "tokenizer.vocab_size=264", "data.duplicates=exact", f"output={tmp_path}/out"])
+    lines = capsys.readouterr().out.splitlines()
+    dropped = {"train: 3 dropped: a text is missing", "train: 1 dropped: empty source", "train: 1 dropped: duplicate"}
+    assert {*lines[1:4]} == dropped
+    assert lines[4].startswith("valid: 3 of 6 pairs kept") and "valid: 3 dropped: a text is missing" in lines
 
 
 def test_missing_values_of_pandas_are_dropped() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     pairs = load_python([("a", pandas.NA), ("b", pandas.NaT), ("c", "C")])
     assert pairs == [MissingPair("", "")] * 2 + [Pair("c", "C")]
-    with pytest.raises(UserError, match="pair 1 of part train is .'a', 3.; must be"):
-        load_python([("a", 3)])
 
 
 def test_parquet_columns_that_nobody_asked_for_are_not_read(tmp_path: Path) -> None:
@@ -251,15 +240,14 @@ def test_parquet_columns_that_nobody_asked_for_are_not_read(tmp_path: Path) -> N
     pa.parquet.write_table(pa.table({**kinds, "translation": pairs["en"]}), file)
     assert list(TableFile(file, "train", ["en", "de"])) == [("a", "A"), ("b", "B")]
     assert list(TableFile(file, "train", ["de", "translation"])) == [("A", "a"), ("B", "b")]
-    with pytest.raises(UserError, match=r"a\.parquet: no column fr; choose from en, de, translation$"):
-        list(TableFile(file, "train", ["en", "fr"]))
-    for wrong, shown in ((pa.array([b"x", b"y"]), "b'x'"), (pa.array([[1], [2]]), r"\[1\]")):
+    problem = refusal(list, TableFile(file, "train", ["en", "fr"]))
+    assert problem.endswith("a.parquet: no column fr; choose from en, de, translation")
+    for wrong, shown in (([b"x", b"y"], "b'x'"), ([[1], [2]], "[1]")):
         pa.parquet.write_table(pa.table({"en": wrong, "de": pairs["de"]}), file)
-        with pytest.raises(UserError, match=rf"pair 1 of part train: column en is {shown}; must be text"):
-            list(TableFile(file, "train", ["en", "de"]))
+        expected = f"pair 1 of part train: column en is {shown}; must be text"
+        assert expected in refusal(list, TableFile(file, "train", ["en", "de"]))
     pa.parquet.write_table(pa.Table.from_arrays([pa.array(["x"])] * 3, ["en", "de", "en"]), file)
-    with pytest.raises(UserError, match=r"a\.parquet: 2 columns are called en; rename the others"):
-        list(TableFile(file, "train", ["en", "de"]))
+    assert "a.parquet: 2 columns are called en; rename" in refusal(list, TableFile(file, "train", ["en", "de"]))
 
 
 @pytest.mark.parametrize(
@@ -290,16 +278,6 @@ def test_wrong_settings_are_named(
         prepare([*words, "output=out"])
     assert message in str(caught.value).splitlines()[0]
     assert not Path("out").exists()
-
-
-def test_a_table_is_prepared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = write(tmp_path, "a.tsv")
-    words = ["data=table", f"data.train={table}", f"data.valid={table}", "data.duplicates=exact"]
-    prepare([*words, "tokenizer.vocab_size=290", f"output={tmp_path}/out"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("train: 2 of 15 pairs kept")
-    assert lines[1:3] == ["train: 8 dropped: duplicate", "train: 5 dropped: empty source"]
-    assert lines[3].startswith("valid: 15 of 15 pairs kept")
 
 
 def test_local_parquet_files_are_read_by_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

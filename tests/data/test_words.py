@@ -117,30 +117,6 @@ def test_only_space_and_tab_end_a_word(text: str, words: list[str]) -> None:
     assert split_words(text) == words and count_words(text) == len(words)
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "lost"),
-    [
-        ("a ½ b", {"a": 0, "1⁄2": 1, "b": 2}, []),
-        ("a\u00a0b d", {"a": 0, "b": 0, "d": 1}, []),
-        ("a ﷺ b", {"a": 0, "b": 2}, []),
-        ("a \u200b b", {"a": 0, "b": 2}, [1]),
-        ("a\ufeff b", {"a": 0, "b": 1}, []),
-        ("… a", {"a": 1}, []),
-        (" \u3000 a", {"a": 1}, [0]),
-    ],
-)
-def test_normalisation_keeps_the_numbers_of_words(text: str, words: dict[str, int], lost: list[int]) -> None:
-    tokenizer = tokenizer_of("bpe-nmt_nfkc")
-    covered = tokenizer.words(text)
-    spelled = {
-        number: tokenizer.decode(i for i, word in zip(tokenizer.encode(text), covered, strict=True) if word == number)
-        for number in set(covered)
-    }
-    for part, number in words.items():
-        assert part.replace("⁄", "") in spelled[number].replace(" ", "").replace("⁄", "")
-    assert missing_words(covered, count_words(text)) == lost
-
-
 WORDS = st.lists(st.sampled_from(["a", "bc", "\u00a0", "é"]), max_size=5)
 
 
