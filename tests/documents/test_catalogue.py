@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders import expect_error
 
 from nmt.documents.catalogue import Catalogue
 from nmt.errors import UserError
@@ -63,8 +64,12 @@ def test_a_filled_catalogue_names_its_charset(line: str) -> None:
 
 
 def test_another_charset_is_refused() -> None:  # also where all bytes are ASCII, because translations are not
-    with pytest.raises(UserError, match=r"^a\.po: charset=ISO-8859-1: .*; convert it: msgconv -t UTF-8 a\.po > NEW"):
-        Catalogue('msgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n', "a.po")
+    expect_error(
+        r"^a\.po: charset=ISO-8859-1: .*; convert it: msgconv -t UTF-8 a\.po > NEW",
+        Catalogue,
+        'msgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n',
+        "a.po",
+    )
 
 
 def test_only_messages_without_a_translation_change() -> None:
@@ -122,13 +127,11 @@ def test_the_only_plural_form_is_the_plural() -> None:
 
 @pytest.mark.parametrize(("text", "line"), [('msgid "a"\nmsgstr "b"\nfoo bar\n', 3), ("x", 1)])
 def test_damaged_files_are_refused_with_their_line(text: str, line: int) -> None:
-    with pytest.raises(UserError, match=rf"^a\.po:{line}: not a file of gettext \(.*\); see msgfmt -c a\.po$"):
-        Catalogue(text, "a.po")
+    expect_error(rf"^a\.po:{line}: not a file of gettext \(.*\); see msgfmt -c a\.po$", Catalogue, text, "a.po")
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polib", None)
-    with pytest.raises(
-        UserError, match=r"^format=po: the package polib is not installed; install the extra: .*\[po\]'$"
-    ):
-        Catalogue(FILE, "a.po")
+    expect_error(
+        r"^format=po: the package polib is not installed; install the extra: .*\[po\]'$", Catalogue, FILE, "a.po"
+    )

@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from builders import expect_error
 from hypothesis import given
 from hypothesis import strategies as st
 from inference.test_markup import translated
@@ -18,7 +19,6 @@ from markdown_it import MarkdownIt  # noqa: E402
 from markdown_it.token import Token  # noqa: E402
 
 from nmt.documents.markdown import Markdown  # noqa: E402
-from nmt.errors import UserError  # noqa: E402
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 PIECES = st.sampled_from(
@@ -162,15 +162,6 @@ def test_marks_return_as_they_were(source: str, line: str, translation: str, exp
     assert document.fill([translation]) == expected
 
 
-def test_blocks_without_text_stay() -> None:
-    text = "---\na: b\n---\n# Title\n\n```py\nx\n```\n\n    y\n\n<div>\nz\n</div>\n\n"
-    text += "| a | 1 |\n|---|---|\n| b \\| d | d |\n\n[r]: v\n***\n"
-    document = Markdown(text, "a.md")
-    assert document.lines == ["Title", "a", "d"]
-    replaced = re.sub("Title|(?<=[|] )a(?= [|])|(?<=d [|] )d", "X", text)
-    assert document.fill(["X"] * 3) == replaced
-
-
 @pytest.mark.parametrize(
     "block",
     [
@@ -188,11 +179,6 @@ def test_tables_and_verse_of_pandoc_stay_and_are_named(block: str, capsys: pytes
     assert document.fill(["x"]) == f"{block}\n\n- - -\n\nx\n"
     warning = "warning: a.md:1: a table or verse of Pandoc, which pandoc -t gfm converts; it stays as it is\n"
     assert capsys.readouterr().err.replace("a.md:2", "a.md:1") == warning
-
-
-def test_text_between_two_tables_of_pandoc_is_translated() -> None:
-    table = "a     b\n----- ---\nc     d\n"
-    assert Markdown(f"{table}\ne\n\n{table}\nf\n---\n\n---\ng\n\n---\n", "a.md").lines == ["e", "f", "g"]
 
 
 def test_items_of_lists_of_pandoc_are_separate_lines() -> None:
@@ -214,42 +200,43 @@ def test_a_footnote_within_a_line_stays_and_is_named(note: str, capsys: pytest.C
     assert capsys.readouterr().err == (warning if "dog" in note else "")
 
 
-def test_footnotes_are_paragraphs_even_without_blank_lines() -> None:
-    document = Markdown("a[^1] [b]\n[^1]: A dog.\n[^2]: a\n  cat\n\n    [^3]: code\n", "a.md")
-    assert document.lines == ["a<!nmt-0> [b]", "<!nmt-0>A dog.", "<!nmt-0>a cat"]
-    filled = document.fill(["x<!nmt-0>", "<!nmt-0>y", "<!nmt-0>z"])
-    assert filled == "x[^1]\n[^1]: y\n[^2]: z\n\n    [^3]: code\n"
+BLOCKS_WITHOUT_TEXT = "---\na: b\n---\n# {}\n\n```py\nx\n```\n\n    y\n\n<div>\nz\n</div>\n\n"
+BLOCKS_WITHOUT_TEXT += "| {} | 1 |\n|---|---|\n| b \\| d | {} |\n\n[r]: v\n***\n"
+BETWEEN_TABLES = "a     b\n----- ---\nc     d\n\n{}\n\na     b\n----- ---\nc     d\n\n{}\n---\n\n---\n{}\n\n---\n"
+OF_OTHER_PROGRAMS = [":::note A b\n", "::: a\n", '!!! a "b"\n', '??? a "b"\n', "{% a b %}\n", '{{< a b="c" >}}\n']
+OF_OTHER_PROGRAMS += ["{: .a }\n", "[TOC]\n", "[[_TOC_]]\n", "$$ a b $$\n", "$$\na b\n\nc\n$$\n", "$$ a\nb $$\n"]
 
 
 @pytest.mark.parametrize(
-    "block",
+    ("source", "lines", "translations", "expected"),
     [
-        ":::note A b\n",
-        "::: a\n",
-        '!!! a "b"\n',
-        '??? a "b"\n',
-        "{% a b %}\n",
-        '{{< a b="c" >}}\n',
-        "{: .a }\n",
-        "[TOC]\n",
-    ]
-    + ["[[_TOC_]]\n", "$$ a b $$\n", "$$\na b\n\nc\n$$\n", "$$ a\nb $$\n"],
+        (
+            BLOCKS_WITHOUT_TEXT.format("Title", "a", "d"),
+            ["Title", "a", "d"],
+            ["X"] * 3,
+            BLOCKS_WITHOUT_TEXT.format(*"XXX"),
+        ),
+        (BETWEEN_TABLES.format(*"efg"), [*"efg"], [*"xyz"], BETWEEN_TABLES.format(*"xyz")),
+        (
+            "a[^1] [b]\n[^1]: A dog.\n[^2]: a\n  cat\n\n    [^3]: code\n",
+            ["a<!nmt-0> [b]", "<!nmt-0>A dog.", "<!nmt-0>a cat"],
+            ["x<!nmt-0>", "<!nmt-0>y", "<!nmt-0>z"],
+            "x[^1]\n[^1]: y\n[^2]: z\n\n    [^3]: code\n",
+        ),
+        (  # definitions stay beside their term
+            "a dog\n:   b\n: c\n  d\n\n$$ a: is\nb {.\n",
+            ["a dog", "<!nmt-0>b", "<!nmt-0>c d", "b {."],
+            ["v", "<!nmt-0>w", "<!nmt-0>x", "y"],
+            "v\n:   w\n: x\n\n$$ a: is\ny\n",
+        ),
+        *((f"a\nb\n{block}c\n", ["a b", "c"], ["x", "y"], f"x\n{block}y\n") for block in OF_OTHER_PROGRAMS),
+        *((text, [], [], text) for text in ("---\na: b\nc: d\n---", "---\na: b\n--- \n", "+++\na\n+++")),
+    ],
 )
-def test_lines_of_other_programs_stay_and_end_a_paragraph(block: str) -> None:
-    document = Markdown(f"a\nb\n{block}c\n", "a.md")
-    assert document.lines == ["a b", "c"]
-    assert document.fill(["x", "y"]) == f"x\n{block}y\n"
-
-
-def test_definitions_stay_beside_their_term() -> None:
-    document = Markdown("a dog\n:   b\n: c\n  d\n\n$$ a: is\nb {.\n", "a.md")
-    assert document.lines == ["a dog", "<!nmt-0>b", "<!nmt-0>c d", "b {."]
-    assert document.fill(["v", "<!nmt-0>w", "<!nmt-0>x", "y"]) == "v\n:   w\n: x\n\n$$ a: is\ny\n"
-
-
-@pytest.mark.parametrize("text", ["---\na: b\nc: d\n---", "---\na: b\n--- \n", "+++\na\n+++"])
-def test_a_file_of_front_matter_stays(text: str) -> None:
-    assert Markdown(text, "a.md").lines == []
+def test_blocks_stay_around_their_text(source: str, lines: list[str], translations: list[str], expected: str) -> None:
+    document = Markdown(source, "a.md")
+    assert document.lines == lines
+    assert document.fill(translations) == expected
 
 
 @pytest.mark.parametrize("note", ["[^1]: a", "!!! note"])
@@ -296,7 +283,9 @@ def test_hostile_marks_take_little_time(text: str) -> None:
 
 def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "markdown_it", None)
-    with pytest.raises(
-        UserError, match=r"^format=markdown: the package markdown-it-py is not installed; install .*\[markdown\]'$"
-    ):
-        Markdown("a", "a.md")
+    expect_error(
+        r"^format=markdown: the package markdown-it-py is not installed; install .*\[markdown\]'$",
+        Markdown,
+        "a",
+        "a.md",
+    )

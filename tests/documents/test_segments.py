@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from builders import expect_error
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.documents.segments import name_utf8, split_text
-from nmt.errors import UserError
 from nmt.inference.markup import MARKUP, MOST_UNCLOSED, untranslated_end
 
 
@@ -75,8 +75,9 @@ def test_pages_name_the_charset_of_their_translation(head: str, text: str, capsy
 @pytest.mark.parametrize("charset", ["ISO-2022-JP", "UTF-7", "UTF-16", "no-charset"])
 def test_ascii_that_means_something_else_is_refused(charset: str) -> None:
     page = f"<meta charset={charset}>\x1b$B8$\x1b(B +2D7cOQ-"
-    with pytest.raises(UserError, match=f"^a.html: charset={charset}: the page must name UTF-8; convert it: iconv -f "):
-        name_utf8(page, "a.html")
+    expect_error(
+        f"^a.html: charset={charset}: the page must name UTF-8; convert it: iconv -f ", name_utf8, page, "a.html"
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from builders import expect_error
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.documents.subtitles import split_subtitles
-from nmt.errors import UserError
 
 FILE = """1
 00:00:01,000 --> 00:00:02,500
@@ -25,14 +25,38 @@ on the beach & swims.
 """
 
 
-def test_cues_are_lines_of_html() -> None:
-    segments = split_subtitles(FILE.splitlines(), "a.srt")
-    assert segments.lines == ["A <i>big dog</i> runs on the beach &amp; swims.", "- Yes"]
-    filled = segments.fill(["Ein <i>großer Hund</i> läuft am Strand &amp; schwimmt &lt;3.", "- Ja"])
-    expected = FILE.replace(
-        "A <i>big dog</i> runs\non the beach & swims.", "Ein <i>großer Hund</i> läuft am Strand &\nschwimmt <3."
-    )
-    assert filled == expected.replace("Yes", "Ja")
+@pytest.mark.parametrize(
+    ("cue", "lines", "translations", "filled"),
+    [
+        (  # lines of HTML
+            "A <i>big dog</i> runs\non the beach & swims.",
+            ["A <i>big dog</i> runs on the beach &amp; swims."],
+            ["Ein <i>großer Hund</i> läuft am Strand &amp; schwimmt &lt;3."],
+            "Ein <i>großer Hund</i> läuft am Strand &\nschwimmt <3.",
+        ),
+        *((notes.format("la\nla"), ["la la"], ["do"], notes.format("do")) for notes in ("♪ {} ♪", "♪♪{}", "{} ♫")),
+        *((cue, [], [], cue) for cue in ("", "♪♪", "<i>♪</i>", "12:30", "… ?")),
+        (  # of two speakers
+            "<i>- Two\ndogs.</i>\n– A & b",
+            ["Two dogs.</i>", "A &amp; b"],
+            ["Zwei Hunde.</i>", "x"],
+            "<i>- Zwei Hunde.</i>\n– x",
+        ),
+        ("- Yes", ["- Yes"], ["- Ja"], "- Ja"),
+        ("A dog\n- and a cat -", ["A dog - and a cat -"], ["x"], "x"),
+        (  # with blank lines
+            "\nA <i>big dog</i> runs\n\n- b\n- c\n \nd\n",
+            ["A <i>big dog</i> runs", "b", "c", "d"],
+            ["A", *"xyz"],
+            "\nA\n\n- x\n- y\n \nz\n",
+        ),
+    ],
+)
+def test_text_of_a_cue_is_replaced(cue: str, lines: list[str], translations: list[str], filled: str) -> None:
+    text = f"1\n00:00:01,000 --> 00:00:02,500\n{{}}\n\n2\n{FILE.splitlines()[6]}\n\n3\n00:00:05,0 --> 00:00:06,0\ne\n"
+    segments = split_subtitles(text.format(cue).splitlines(), "a.srt")
+    assert segments.lines == [*lines, "e"]
+    assert segments.fill([*translations, "e"]) == text.format(filled)
 
 
 @given(st.lists(st.lists(st.text(st.sampled_from("ab &<>;é–"), min_size=1).filter(str.strip), max_size=3), max_size=4))
@@ -55,43 +79,14 @@ def test_a_cue_ends_before_the_next_one_without_a_blank_line() -> None:
     assert re.findall(r"^\d+\n.*-->.*$", filled, re.M) == re.findall(r"^\d+\n.*-->.*$", FILE, re.M)
 
 
-@pytest.mark.parametrize("notes", ["♪ {} ♪", "♪♪{}", "{} ♫"])
-def test_notes_of_music_stay_around_a_song(notes: str) -> None:
-    text = f"1\n01:00:07,000 --> 01:00:08,000\n{notes}\n"
-    segments = split_subtitles(text.format("la\nla").splitlines(), "a.srt")
-    assert segments.lines == ["la la"]
-    assert segments.fill(["do"]) == text.format("do")
-
-
-@pytest.mark.parametrize("cue", ["♪♪", "<i>♪</i>", "12:30", "… ?"])
-def test_a_cue_without_letters_stays(cue: str) -> None:
-    text = f"{FILE}\n4\n01:00:07,000 --> 01:00:08,000\n{cue}\n"
-    segments = split_subtitles(text.splitlines(), "a.srt")
-    assert segments.lines[2:] == []
-    assert segments.fill(segments.lines).endswith(f"{cue}\n")
-
-
-def test_speakers_of_a_cue_keep_their_lines() -> None:
-    times = FILE.splitlines()[:2]
-    cue = ["<i>- Two", "dogs.</i>", "– A & b"]
-    segments = split_subtitles([*times, *cue], "a.srt")
-    assert segments.lines == ["Two dogs.</i>", "A &amp; b"]
-    assert segments.fill(["Zwei Hunde.</i>", "x"]).splitlines()[2:] == ["<i>- Zwei Hunde.</i>", "– x"]
-    assert split_subtitles([*times, "A dog", "- and a cat -"], "a.srt").lines == ["A dog - and a cat -"]
-
-
-def test_a_cue_may_hold_blank_lines() -> None:
-    times = FILE.splitlines()[:2]
-    lines = [*times, "", "A <i>big dog</i> runs", "", "- b", "- c", " ", "d", "", *times, "e"]
-    segments = split_subtitles(lines, "a.srt")
-    assert segments.lines == ["A <i>big dog</i> runs", "b", "c", "d", "e"]
-    assert segments.fill(segments.lines).splitlines() == lines
-
-
 @pytest.mark.parametrize("first", ["WEBVTT", "WEBVTT - a", "[Script Info]", "{0}{25}a"])
 def test_other_formats_are_named(first: str) -> None:
-    with pytest.raises(UserError, match=r"^a\.vtt: subtitles of another .*; convert it: ffmpeg -i a\.vtt NEW\.srt$"):
-        split_subtitles([first, "", "1"], "a.vtt")
+    expect_error(
+        r"^a\.vtt: subtitles of another .*; convert it: ffmpeg -i a\.vtt NEW\.srt$",
+        split_subtitles,
+        [first, "", "1"],
+        "a.vtt",
+    )
 
 
 @pytest.mark.parametrize("width", range(0, 60, 7))
@@ -121,5 +116,4 @@ def test_tags_are_not_broken_into_lines(width: int) -> None:
     ],
 )
 def test_damaged_files_are_refused_with_their_line(lines: list[str], problem: str) -> None:
-    with pytest.raises(UserError, match=f"^{problem}"):
-        split_subtitles(lines, "a.srt")
+    expect_error(f"^{problem}", split_subtitles, lines, "a.srt")
