@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from builders import expect_error
 from safetensors.torch import load, save_file
 
 from nmt.commands.train import train
 from nmt.commands.translate import translate
-from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
 from nmt.text.corpus import Corpus
 from nmt.text.prepare import open_prepared
@@ -80,8 +80,11 @@ def test_key_that_a_stored_run_lacks_cannot_be_set_when_it_resumes(unpack: Calla
     unpack("present")
     config = Path("runs/stopped/config.yaml")
     config.write_text(re.sub("  accumulate: .*\n", "", config.read_text()))
-    with pytest.raises(UserError, match="has no batches.accumulate: damaged or of another version"):
-        train(["name=stopped", "resume=true", "batches.accumulate=2"])
+    expect_error(
+        "has no batches.accumulate: damaged or of another version",
+        train,
+        ["name=stopped", "resume=true", "batches.accumulate=2"],
+    )
 
 
 def test_present_run_resumes(unpack: Callable[[str], Path]) -> None:
@@ -92,12 +95,17 @@ def test_present_run_resumes(unpack: Callable[[str], Path]) -> None:
 
 def test_older_formats_are_refused_by_name(unpack: Callable[[str], Path]) -> None:
     unpack("older")
-    with pytest.raises(UserError, match=r"onnx has graphs of format 3, but this version reads format \d+; write them"):
-        translate([f"model={RUN}", "input=in.txt", "engine=onnx"])
-    with pytest.raises(UserError, match=r"train\.arrow: format 1, but .* format \d+; prepare the corpus again with"):
-        Corpus.open("prepared/train.arrow")
-    with pytest.raises(UserError, match=r"prepared/settings\.json: no valid format version; prepare the text again"):
-        open_prepared(Path("prepared"))
+    expect_error(
+        r"onnx has graphs of format 3, but this version reads format \d+; write them",
+        translate,
+        [f"model={RUN}", "input=in.txt", "engine=onnx"],
+    )
+    expect_error(
+        r"train\.arrow: format 1, but .* format \d+; prepare the corpus again with", Corpus.open, "prepared/train.arrow"
+    )
+    expect_error(
+        r"prepared/settings\.json: no valid format version; prepare the text again", open_prepared, Path("prepared")
+    )
     with pytest.warns(UserWarning, match=r"has graphs of format 3, .*; engine=auto uses torch"):
         assert translation("input=in.txt") == Path("translations.torch.txt").read_text()
 
@@ -114,8 +122,7 @@ def test_other_model_format_is_refused_by_name(shift: int | None, advice: str, u
     stored = torch.load(RUN / "model.pt")
     stored["format"] = None if shift is None else stored["format"] + shift
     torch.save(stored, RUN / "model.pt")
-    with pytest.raises(UserError, match=rf"model\.pt: .*{advice}"):
-        translate([f"model={RUN}", "input=in.txt", "engine=torch"])
+    expect_error(rf"model\.pt: .*{advice}", translate, [f"model={RUN}", "input=in.txt", "engine=torch"])
 
 
 @pytest.mark.parametrize("shift", [-1, 1])
@@ -125,8 +132,7 @@ def test_other_export_format_is_refused_by_name(shift: int, unpack: Callable[[st
     about["format"] += shift
     (RUN / "onnx/about.json").write_text(json.dumps(about))
     message = rf"has graphs of format {about['format']}, but this version reads format {about['format'] - shift}; write"
-    with pytest.raises(UserError, match=message):
-        translate([f"model={RUN}", "input=in.txt", "engine=onnx"])
+    expect_error(message, translate, [f"model={RUN}", "input=in.txt", "engine=onnx"])
 
 
 @OTHER
@@ -139,17 +145,4 @@ def test_other_memory_format_is_refused_by_name(shift: int | None, advice: str, 
     del metadata["digest"]
     tensors = load(content)
     save_file(tensors, file, {**metadata, "digest": fingerprint(metadata, tensors)})
-    with pytest.raises(UserError, match=rf"00000001\.safetensors: .*{advice}"):
-        translate([f"model={RUN}", "memory=memories"])
-
-
-@OTHER
-def test_other_format_of_prepared_text_is_refused_by_name(
-    shift: int | None, advice: str, unpack: Callable[[str], Path]
-) -> None:
-    folder = unpack("present") / "prepared"
-    settings = json.loads((folder / "settings.json").read_text())
-    settings["format"] = None if shift is None else settings["format"] + shift
-    (folder / "settings.json").write_text(json.dumps(settings))
-    with pytest.raises(UserError, match=rf"settings\.json: .*{advice}"):
-        open_prepared(folder)
+    expect_error(rf"00000001\.safetensors: .*{advice}", translate, [f"model={RUN}", "memory=memories"])
