@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -111,10 +110,6 @@ class Browser:
         data = {"items": [], "files": [str(file)], "dragOperationsMask": 1}
         for kind in ("dragEnter", "dragOver", "drop"):
             self.call("Input.dispatchDragEvent", type=kind, x=100, y=100, data=data)
-
-    def screenshot(self, file: Path, *, all_of_it: bool = False) -> None:
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=all_of_it)["data"]
-        file.write_bytes(base64.b64decode(data))
 
 
 @contextmanager

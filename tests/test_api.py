@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import BAHDANAU, save_random, tiny_config
+from builders import BAHDANAU, expect_error, save_random, tiny_config
 
 import nmt
 from nmt.alignment.aer import alignment_error_rate
@@ -77,8 +77,7 @@ def test_evaluation_is_that_of_its_parts(folder: Path) -> None:
     assert evaluation.translations == translator.texts(sources)
     assert evaluation.aer == alignment_error_rate(translator.align(PAIRS), golds)
     assert set(evaluation.signatures) == {"bleu", "chrf", "ter", "aer"}
-    with pytest.raises(UserError, match="2 sources, 1 reference: give one reference per source"):
-        translator.evaluate(sources, references[:1])
+    expect_error("2 sources, 1 reference: give one reference per source", translator.evaluate, sources, references[:1])
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
@@ -98,8 +97,9 @@ def test_tokenizer_of_scores_is_given_or_that_of_the_script(folder: Path, capsys
         )
         assert f"|tok:{expected}|" in evaluation.signatures["bleu"]
         assert ("evaluation.tokenizer=zh: chosen because" in capsys.readouterr().err) == (tokenizer is None)
-    with pytest.raises(UserError, match=r"^evaluation\.tokenizer=thai: unknown to sacrebleu"):
-        translator.evaluate(["a cat"], ["eine"], tokenizer="thai")
+    expect_error(
+        r"^evaluation\.tokenizer=thai: unknown to sacrebleu", translator.evaluate, ["a cat"], ["eine"], tokenizer="thai"
+    )
     wrong: Any = "eine Katze"
     with pytest.raises(TypeError, match=r"^references='eine Katze': "):
         translator.evaluate(["a cat"], wrong)
@@ -115,9 +115,9 @@ def test_heatmap_has_a_row_per_target_word_and_shows_itself(folder: Path, tmp_pa
     assert repr(heatmap) == "Heatmap('Bahdanau attention, given translation', 5 × 5)"
     assert heatmap.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert heatmap.save(tmp_path / "a.pdf", title=False).read_bytes().startswith(b"%PDF")
-    assert "given translation" in heatmap.save(tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert "given translation" not in heatmap.save(tmp_path / "b.svg", title=False).read_text(encoding="utf-8")
-    page = heatmap.save(tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "given translation" in heatmap.save(tmp_path / "a.svg").read_text("utf-8")
+    assert "given translation" not in heatmap.save(tmp_path / "b.svg", title=False).read_text("utf-8")
+    page = heatmap.save(tmp_path / "a.html").read_text("utf-8")
     assert page.startswith("<!doctype html>") and "given translation" in page and page.count("<td") == 25
     own = translator.heatmap("the dog sees a cat")
     assert own.target == translator.texts(["the dog sees a cat"])[0].split()
@@ -128,7 +128,7 @@ def test_heatmap_outlines_gold_links(folder: Path, tmp_path: Path, links: Any) -
     heatmap = nmt.Translator.load(folder, engine="torch").heatmap(*PAIRS[0], links=links)
     assert heatmap.gold == {(0, 0), (4, 3)}
     assert heatmap._repr_html_().count('class="gold"') == 2
-    assert heatmap.save(tmp_path / "a.html").read_text(encoding="utf-8").count('class="gold"') == 2
+    assert heatmap.save(tmp_path / "a.html").read_text("utf-8").count('class="gold"') == 2
 
 
 def test_heatmap_of_pieces(folder: Path) -> None:
@@ -161,8 +161,7 @@ def test_a_model_without_attention_aligns_nothing(tmp_path: Path) -> None:
     translator = nmt.Translator.load(tmp_path / "model")
     assert np.isfinite(translator.score(PAIRS)[0].log_prob)
     for call in (lambda: translator.align(PAIRS), lambda: translator.heatmap("a cat")):
-        with pytest.raises(UserError, match="this model has no attention, so it has no alignments; use a model"):
-            call()
+        expect_error("this model has no attention, so it has no alignments; use a model", call)
 
 
 @pytest.mark.parametrize("pairs", [["ab"], [("a",)], [("a", 3)], [("a", "b", "c")]])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.errors import counted, print_message, suggest_fix
+from nmt.errors import counted, suggest_fix
 
 ROOT = Path(__file__).resolve().parents[1]
 NOUNS = (
@@ -47,14 +47,6 @@ def test_nouns_agree_with_their_number(number: int, text: str) -> None:
 
 def test_irregular_plural() -> None:
     assert [counted(number, "memory", "memories") for number in (1, 2)] == ["1 memory", "2 memories"]
-
-
-def test_message_prints_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    """A file name or a line of text must not move the cursor or change the colours of the terminal."""
-    print_message("error: a\x1b[31mb\r\x07\u202ec")
-    printed = capsys.readouterr().err
-    assert printed.endswith("\n") and printed[:-1].isprintable()
-    assert printed.startswith("error: a") and printed.rstrip().endswith("c")
 
 
 def plurals(code: str) -> Iterator[str]:

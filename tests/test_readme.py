@@ -40,7 +40,7 @@ FILE = re.compile(r"\b[Ii]n\s`(mine/[^`]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILIN
 
 
 def read(page: Path) -> str:
-    return page.read_text(encoding="utf-8")
+    return page.read_text("utf-8")
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -144,9 +144,9 @@ def test_commands_of_a_page_work_in_order(page: Path, folder: Path, programs: Pa
         if " > " not in command:
             assert printed or "output=" in command, command
     if (folder / "out.txt").exists():
-        assert len((folder / "out.txt").read_text(encoding="utf-8").splitlines()) == LINES
+        assert len((folder / "out.txt").read_text("utf-8").splitlines()) == LINES
     if (folder / "memory.tsv").exists():
-        assert (folder / "memory.tsv").read_text(encoding="utf-8") == "a en-GB\ta de-DE\n"
+        assert (folder / "memory.tsv").read_text("utf-8") == "a en-GB\ta de-DE\n"
     if (folder / "pictures").exists():
         assert list((folder / "pictures").glob("*.png"))
 
