@@ -59,6 +59,15 @@ def exported(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def deployment(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A deployment of that model for engine=onnx, with the card of its run. Only for reading."""
+    run = shutil.copytree(model, tmp_path_factory.mktemp("carded") / "run")
+    (run / "card.md").write_text("# A model\n")
+    export([f"model={run}", f"output={run.parent}/mine", "engine=onnx"])
+    return run.parent / "mine"
+
+
+@pytest.fixture(scope="session")
 def model_without_attention(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a model without attention, trained on lower-cased text."""
     return save_model(tmp_path_factory.mktemp("none"), "NoAttention", lowercase=True)

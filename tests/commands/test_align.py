@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import write_lines
+from builders import expect_error, write_lines
 from commands.processes import MAIN, start
 from commands.texts import SOURCE, Call, Printed
 
 from nmt.alignment.word_weights import word_weights
 from nmt.commands.align import align
 from nmt.data.lexicon import read_lexicon
-from nmt.errors import UserError
 from nmt.inference.forced_decoding import ForcedDecoding, force_decode
 from nmt.inference.translator import Translator
 
@@ -74,12 +73,6 @@ def test_exchanged_sides_are_named(model: Path, files: Path, call: Call, monkeyp
     assert f"{warning}write the source before the tab" in call(align, f"model={model}", stdin=text).error
 
 
-def test_empty_input_gives_empty_output(model: Path, files: Path, call: Call) -> None:
-    write_lines("empty", [])
-    for words in (["src=empty", "tgt=empty"], []):
-        assert call(align, f"model={model}", *words).lines == []
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -93,8 +86,7 @@ def test_pairs_before_a_wrong_line_are_aligned(
     wrong: bytes, message: str, model: Path, call: Call, printed: Callable[[], Printed]
 ) -> None:
     text = b"the dog\tder Hund\n   \n" + wrong + b"\nthe cat\tdie Katze\n"
-    with pytest.raises(UserError, match=f"^<stdin>:3: {message}"):
-        call(align, f"model={model}", stdin=text)
+    expect_error(f"^<stdin>:3: {message}", call, align, f"model={model}", stdin=text)
     first, blank = printed().lines
     assert len(first.split()) == 2 and not blank
 
@@ -109,10 +101,3 @@ def test_pairs_of_stdin_are_aligned_as_they_arrive(model: Path) -> None:
             assert len(process.stdout.readline().split()) == 2
         process.stdin.close()
         assert (process.stdout.read(), process.stderr.read(), process.wait()) == (b"", b"", 0)
-
-
-def test_source_that_is_too_long_gives_an_empty_line(short_model: Path, call: Call) -> None:
-    text = f"a cat\teine Katze\n{'cat ' * 30}\tKatze\na cat\tKatze\n"
-    lines, error = call(align, f"model={short_model}", stdin=text.encode())
-    assert [len(line.split()) for line in lines] == [2, 0, 1]
-    assert error.startswith("warning: <stdin>:2: a source of ") and error.endswith("; it is not aligned\n")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from builders import expect_error
 from commands.processes import ROOT
 from commands.texts import Call
 
 from nmt.commands.complete import COMMANDS, NAMES, SCRIPTS, complete, completions
 from nmt.config.compose import compose_train
 from nmt.config.overrides import config_dir, keys
-from nmt.errors import UserError
 
 ATTENTIONS = sorted(file.stem for file in (config_dir() / "attention").glob("*.yaml"))
 
@@ -62,5 +62,4 @@ def test_bash_completes_behind_the_equals_sign(tmp_path: Path) -> None:
 def test_shells_and_errors(call: Call) -> None:
     assert "complete -o default" in "\n".join(call(complete, "bash").lines)
     for words in ([], ["tcsh"], ["words"]):
-        with pytest.raises(UserError, match="not a shell; give one of bash, zsh, fish$"):
-            call(complete, *words)
+        expect_error("not a shell; give one of bash, zsh, fish$", call, complete, *words)

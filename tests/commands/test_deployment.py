@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import expect_error
 from commands.processes import finish
 from commands.texts import TEXT
 
@@ -123,21 +124,23 @@ def test_a_missing_package_is_one_line() -> None:
 def test_damage_in_a_deployment_is_an_error_not_a_fallback(deployed: Path, tmp_path: Path) -> None:
     place = shutil.copytree(deployed, tmp_path / "mine")
     (place / "step.onnx").write_bytes(b"half")
-    with pytest.raises(UserError, match="step.onnx: cannot be read as a graph .wrong checksum."):
-        Translator.load(place)
+    expect_error("step.onnx: cannot be read as a graph .wrong checksum.", Translator.load, place)
     about = json.loads((place / "about.json").read_text())
     (place / "about.json").write_text(json.dumps({**about, "format": 1}))
-    with pytest.raises(UserError, match="has graphs of format 1, .*; write them with nmt-export model=RUN output="):
-        Translator.load(place)
+    expect_error("has graphs of format 1, .*; write them with nmt-export model=RUN output=", Translator.load, place)
     assert exported_engines(place) == []
 
 
 def test_sequential_attention_has_no_deployment(make_model: Callable[..., Path], tmp_path: Path) -> None:
     model = make_model("DeltaAttention")
-    with pytest.raises(UserError, match="Delta attention needs torch to encode the source; remove output= and "):
-        export([f"model={model}", f"output={tmp_path}/mine"])
+    expect_error(
+        "Delta attention needs torch to encode the source; remove output= and ",
+        export,
+        [f"model={model}", f"output={tmp_path}/mine"],
+    )
     assert not (tmp_path / "mine").exists()
     export([f"model={model}", "engine=onnx"])
     shutil.copytree(model / "onnx", tmp_path / "copy")
-    with pytest.raises(UserError, match="copy: torch has to encode the source; name the folder of the training run"):
-        Translator.load(tmp_path / "copy")
+    expect_error(
+        "copy: torch has to encode the source; name the folder of the training run", Translator.load, tmp_path / "copy"
+    )

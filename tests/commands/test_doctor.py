@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from builders import expect_error
 from commands.texts import Call
 
 from nmt import kernels
 from nmt.commands import doctor as module
 from nmt.commands.doctor import doctor
-from nmt.commands.export import export
-from nmt.errors import UserError
 from nmt.system import machine
 
 
@@ -68,15 +67,13 @@ def test_a_cuda_build_without_a_gpu_is_named(call: Call, monkeypatch: pytest.Mon
     assert "finds no GPU" in call(doctor).lines[-1]
 
 
-def test_a_model_and_its_engines_are_described(model: Path, files: Path, call: Call) -> None:
-    call(export, f"model={model}", "output=small", "engine=onnx")
+def test_a_model_and_its_engines_are_described(model: Path, deployment: Path, call: Call) -> None:
     lines = call(doctor, f"model={model}").lines
     assert any(line.split() == ["engines", "torch"] for line in lines) and sum("onnx" in line for line in lines) >= 2
-    lines = call(doctor, "model=small").lines
+    lines = call(doctor, f"model={deployment}").lines
     assert any(line.split() == ["engines", "onnx"] for line in lines)
-    assert any(line.startswith("note: model=small: ") for line in lines)  # no torch model
-    with pytest.raises(UserError, match="^model=missing: no such folder; "):
-        call(doctor, "model=missing")
+    assert any(line.startswith(f"note: model={deployment}: ") for line in lines)  # no torch model
+    expect_error("^model=missing: no such folder; ", call, doctor, "model=missing")
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from builders import expect_error
 from commands.texts import TEXT, Call, Printed
 
 from nmt.commands.encode import encode
 from nmt.commands.translate import translate
-from nmt.errors import UserError
 
 
 def encode_text(call: Call, model: Path, *words: str, text: bytes = TEXT, output: str = "memories") -> Printed:
@@ -74,18 +73,7 @@ def test_exchanged_memories_are_refused(
     encode_text(call, model, output="a")
     encode_text(call, model, output="b", text=b"a cat\n" + TEXT)
     damage(Path("a"), Path("b"))
-    with pytest.raises(UserError, match=message):
-        translate([f"model={model}", "memory=a"])
-
-
-def test_line_encoded_in_parts_translates_like_a_line_encoded_at_once(
-    make_model: Callable[..., Path], files: Path, call: Call
-) -> None:
-    model = make_model("CovarianceAttention", bidirectional=False)
-    encode_text(call, model)
-    encode_text(call, model, "piece_length=2", output="parts")
-    parts, at_once = (call(translate, f"model={model}", f"memory={name}").lines for name in ("parts", "memories"))
-    assert parts == at_once and all(parts[row] for row in (0, 2, 3))
+    expect_error(message, translate, [f"model={model}", "memory=a"])
 
 
 def test_memory_that_does_not_fit_into_ram_is_reported(
@@ -97,41 +85,3 @@ def test_memory_that_does_not_fit_into_ram_is_reported(
     assert lines == [""] * 4
     problem = "not enough RAM to translate this memory; its translation is empty"
     assert error.splitlines() == [f"warning: memories/{row:08d}.safetensors: {problem}" for row in (1, 3, 4)]
-
-
-def test_memories_can_be_read_by_the_same_users_as_other_files(model: Path, files: Path, call: Call) -> None:
-    before = os.umask(0o022)
-    try:
-        encode_text(call, model)
-    finally:
-        os.umask(before)
-    assert {file.stat().st_mode & 0o777 for file in Path("memories").iterdir()} == {0o644}
-
-
-@pytest.mark.parametrize("settings", [[], ["input=empty"]], ids=["pipe", "file"])
-def test_empty_input_gives_no_memories_and_no_translations(
-    settings: list[str], model: Path, files: Path, call: Call
-) -> None:
-    Path("empty").touch()
-    encode_text(call, model, *settings, text=b"")
-    assert call(translate, f"model={model}", "memory=memories").lines == []
-
-
-def test_alignments_need_memories_with_a_trace(model: Path, files: Path, call: Call) -> None:
-    encode_text(call, model)
-    with pytest.raises(UserError, match="encode with trace=true"):
-        translate([f"model={model}", "memory=memories", "alignments=links"])
-    assert not Path("links").exists()
-
-
-LONG_LINE = b"a cat\n" + b"dog " * 20 + b"\na cat\n"
-
-
-def assert_only_the_second_is_empty(lines: list[str]) -> None:
-    assert lines[1] == "" and lines[0] == lines[2] != ""
-
-
-def test_line_too_long_for_the_attention_gets_an_empty_memory(short_model: Path, files: Path, call: Call) -> None:
-    error = encode_text(call, short_model, text=LONG_LINE).error
-    assert "warning: <stdin>:2: a source of " in error
-    assert_only_the_second_is_empty(call(translate, f"model={short_model}", "memory=memories").lines)

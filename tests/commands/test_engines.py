@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import write_lines
+from builders import expect_error, write_lines
 from commands.processes import MAIN, finish, run_without_torch
 from commands.texts import Call
 
@@ -15,7 +15,6 @@ from nmt.api import Translator
 from nmt.commands.align import align
 from nmt.commands.evaluate import evaluate
 from nmt.commands.heatmap import heatmap
-from nmt.errors import UserError
 
 pytestmark = pytest.mark.thorough
 
@@ -56,8 +55,7 @@ def test_heatmap_of_an_engine_needs_no_torch(exported: Path) -> None:
 
 def test_heatmap_of_given_translations_uses_torch(exported: Path, call: Call) -> None:
     words = [f"model={exported}", *(word for word in WORDS if "search" not in word), "tgt=tgt", "output=o"]
-    with pytest.raises(UserError, match=r"engine=onnx: given translations \(tgt=\) need engine=torch"):
-        heatmap([*words, "engine=onnx"])
+    expect_error(r"engine=onnx: given translations \(tgt=\) need engine=torch", heatmap, [*words, "engine=onnx"])
     assert not Path("o").exists()
     assert call(heatmap, *words, "limit=1").error == ""  # engine=auto
 
@@ -74,8 +72,7 @@ def test_links_without_torch_are_refused_before_the_translation(
         lambda: translator.score([("a cat", "eine Katze")]),
         lambda: translator.align([("a cat", "eine Katze")]),
     ):
-        with pytest.raises(UserError, match="torch is not installed; install torch with "):
-            refused()
+        expect_error("torch is not installed; install torch with ", refused)
 
 
 def test_translating_writes_nothing_into_the_home_folder(exported: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import leave_private_folder
+from builders import expect_error, leave_private_folder
 from commands.processes import run_without_torch
 from commands.texts import TEXT, Call
 from sharded import SETTINGS
@@ -73,13 +73,21 @@ def test_an_export_of_one_engine_makes_it_the_default(run: Path) -> None:
     names += ["step.int8.onnx", "weights.int8.bin"]
     assert sorted(file.name for file in (run / "onnx").iterdir()) == names
     assert engine_of(run) == "onnx-int8" and Translator.load(run).texts(["a cat", "the dog"]) == expected
-    with pytest.raises(UserError, match="engine=onnx: .* has graphs of engine=onnx-int8 only; write both with nmt-exp"):
-        Translator.load(run, engine="onnx")
+    expect_error(
+        "engine=onnx: .* has graphs of engine=onnx-int8 only; write both with nmt-exp",
+        Translator.load,
+        run,
+        engine="onnx",
+    )
     export([f"model={run}", "engine=onnx"])
     assert engine_of(run) == "onnx" and exported_engines(run) == ["onnx"]
     graphs = (run / "onnx").rename(run.parent / "graphs")
-    with pytest.raises(UserError, match="graphs: nmt-export output= wrote it for engine=onnx only; name the folder of"):
-        Translator.load(graphs, engine="torch")
+    expect_error(
+        "graphs: nmt-export output= wrote it for engine=onnx only; name the folder of",
+        Translator.load,
+        graphs,
+        engine="torch",
+    )
 
 
 @pytest.mark.thorough
@@ -137,11 +145,9 @@ def test_engine_auto_uses_torch_if_an_exported_file_is_damaged(
 @pytest.mark.thorough
 def test_a_shortlist_is_not_replaced_by_torch(run: Path) -> None:
     damage(run / "onnx" / "source.model")
-    with pytest.raises(UserError, match="has no shortlist; write one with nmt-export"):
-        Translator.load(run, engine="auto", shortlist=True)
+    expect_error("has no shortlist; write one with nmt-export", Translator.load, run, engine="auto", shortlist=True)
     (run / "onnx" / "shortlist.npz").touch()
-    with pytest.raises(UserError, match="source.model: cannot be read as a tokenizer"):
-        Translator.load(run, engine="auto", shortlist=True)
+    expect_error("source.model: cannot be read as a tokenizer", Translator.load, run, engine="auto", shortlist=True)
 
 
 @pytest.mark.thorough
@@ -163,14 +169,20 @@ def test_shortlist_is_learnt_from_a_corpus(make_model: Callable[..., Path], call
     pairs = [Pair("the dog sees a cat", "der hund sieht eine katze"), Pair("a red house", "ein rotes haus")]
     other = Tokenizer.train(["quite another text"], vocab_size=280)
     prepare({"train": pairs}, Filters(), SETTINGS, tmp_path / "other", tokenizers=(other, other))
-    with pytest.raises(UserError, match="corpus=.*: its tokenizers differ from the model's"):
-        export([f"model={model}", "shortlist=5", f"corpus={tmp_path}/other"])
+    expect_error(
+        "corpus=.*: its tokenizers differ from the model's",
+        export,
+        [f"model={model}", "shortlist=5", f"corpus={tmp_path}/other"],
+    )
     corpus = tmp_path / "corpus"
     prepare({"train": pairs}, Filters(), SETTINGS, corpus, tokenizers=(trained.source, trained.target))
     content = (corpus / "train.arrow").read_bytes()
     (corpus / "train.arrow").write_bytes(content.replace(b"hund", b"Hund"))
-    with pytest.raises(UserError, match="train.arrow: cannot be read as a corpus .wrong checksum.; prepare the text"):
-        export([f"model={model}", "shortlist=5", f"corpus={corpus}"])
+    expect_error(
+        "train.arrow: cannot be read as a corpus .wrong checksum.; prepare the text",
+        export,
+        [f"model={model}", "shortlist=5", f"corpus={corpus}"],
+    )
     (corpus / "train.arrow").write_bytes(content)
     words = [f"model={model}", "engine=onnx"]
     lines, _ = call(export, *words, "shortlist=5", f"corpus={corpus}")
@@ -189,7 +201,5 @@ def test_shortlist_is_learnt_from_a_corpus(make_model: Callable[..., Path], call
     assert not (model / "onnx" / "shortlist.npz").exists()
 
 
-def test_the_model_card_is_copied_into_a_deployment(run: Path, call: Call, tmp_path: Path) -> None:
-    (run / "card.md").write_text("# A model\n")
-    call(export, f"model={run}", f"output={tmp_path}/with", "engine=onnx")
-    assert (tmp_path / "with/card.md").read_text() == "# A model\n"
+def test_the_model_card_is_copied_into_a_deployment(deployment: Path) -> None:
+    assert (deployment / "card.md").read_text() == "# A model\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from builders import expect_error
 from commands.processes import ROOT, finish, run_without_torch
 from commands.texts import Call
 
@@ -16,7 +17,6 @@ from nmt.commands.train import train
 from nmt.config.compose import compose_train
 from nmt.config.init_from import read_yaml
 from nmt.config.overrides import config_dir
-from nmt.errors import UserError
 
 pytestmark = pytest.mark.thorough
 
@@ -133,5 +133,4 @@ def test_help_shows_the_keys_of_the_given_choices(tmp_path: Path, capsys: pytest
 
 
 def test_other_kinds_of_cfg_are_refused() -> None:
-    with pytest.raises(UserError, match="--cfg all: only the job's configuration can be shown; use --cfg job"):
-        train(["--cfg", "all"])
+    expect_error("--cfg all: only the job's configuration can be shown; use --cfg job", train, ["--cfg", "all"])

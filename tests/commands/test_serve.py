@@ -15,14 +15,13 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from builders import refusal
+from builders import expect_error, refusal
 
 pytest.importorskip("starlette")
 
 from served import serving  # noqa: E402
 
 from nmt.commands.serve import ServeOptions, listen, model_folders, serve  # noqa: E402
-from nmt.errors import UserError  # noqa: E402
 from nmt.inference.translator import Translator  # noqa: E402
 from nmt.search.options import SearchOptions  # noqa: E402
 from nmt.server.reading import Limits  # noqa: E402
@@ -44,15 +43,6 @@ def test_answers_equal_translations_alone(model: Path) -> None:
             assert [other["text"] for other in result["n_best"]] == [other.text for other in best[line].n_best]
             assert result["log_prob"] == pytest.approx(best[line].log_prob, rel=1e-5)
             assert result["tokens"] == best[line].tokens and result["source_words"] == best[line].source_words
-        pairs = {
-            "q": LINES[:4],
-            "translations": [best[line].text for line in LINES[:4]],
-            "source": "en",
-            "target": "de",
-        }
-        status, answer = client.post("/v1/align", **pairs)
-        links = translator.align(list(zip(pairs["q"], pairs["translations"], strict=True)))
-        assert [{tuple(link) for link in of_pair} for of_pair in answer["links"]] == [set(of_pair) for of_pair in links]
 
 
 @pytest.mark.thorough
@@ -97,10 +87,12 @@ def test_mistakes_are_named_before_anything_starts(words: list[str], message: st
 
 def test_missing_splitter_is_named_unless_lines_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.commands.serve.find_spec", lambda name: None if name == "sentencex" else name)
-    with pytest.raises(UserError, match=r"^sentencex: not installed; .*\[serve\]', or translate whole lines with sent"):
-        serve(["model=a", "languages=en:de"])
-    with pytest.raises(UserError, match="^model=a: no such folder"):
-        serve(["model=a", "languages=en:de", "port=0", "sentences=false"])
+    expect_error(
+        r"^sentencex: not installed; .*\[serve\]', or translate whole lines with sent",
+        serve,
+        ["model=a", "languages=en:de"],
+    )
+    expect_error("^model=a: no such folder", serve, ["model=a", "languages=en:de", "port=0", "sentences=false"])
 
 
 def test_models_have_the_names_of_their_folders() -> None:
@@ -133,9 +125,11 @@ def test_answers_are_sent_without_delay() -> None:
 
 def test_busy_port_and_empty_keys_are_named(tmp_path: Path) -> None:
     (tmp_path / "keys.txt").write_text("\n")
-    with pytest.raises(UserError, match="has no keys"):
-        serve(["model=a", "languages=en:de", f"keys={tmp_path / 'keys.txt'}"])
+    expect_error("has no keys", serve, ["model=a", "languages=en:de", f"keys={tmp_path / 'keys.txt'}"])
     with listen("127.0.0.1", 0) as busy:
         port = busy.getsockname()[1]
-        with pytest.raises(UserError, match=f"host=127.0.0.1 port={port}: .*; choose another port="):
-            serve(["model=a", "languages=en:de", f"port={port}"])
+        expect_error(
+            f"host=127.0.0.1 port={port}: .*; choose another port=",
+            serve,
+            ["model=a", "languages=en:de", f"port={port}"],
+        )

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import write_lines
+from builders import expect_error, write_lines
 from commands.texts import Call
 
 from nmt.commands.encode import encode
 from nmt.commands.evaluate import evaluate
 from nmt.commands.export import export
 from nmt.commands.translate import translate
-from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
@@ -52,8 +51,12 @@ def test_first_slots_translate_as_a_model_with_cut_weights(nested: Path, small: 
 def test_exported_graphs_have_the_chosen_slots(nested: Path, small: Path, tmp_path: Path) -> None:
     export([f"model={nested}", f"slots={USED}", "engine=onnx", f"output={tmp_path / 'deployed'}"])
     assert translations(tmp_path / "deployed") == translations(small, engine="torch")
-    with pytest.raises(UserError, match=r"slots=4: the number of slots of exported graphs is fixed; use engine=torch"):
-        Translator.load(tmp_path / "deployed", slots=4)
+    expect_error(
+        r"slots=4: the number of slots of exported graphs is fixed; use engine=torch",
+        Translator.load,
+        tmp_path / "deployed",
+        slots=4,
+    )
 
 
 def test_commands_use_the_chosen_slots(nested: Path, small: Path, files: Path, call: Call) -> None:
@@ -69,5 +72,8 @@ def test_commands_use_the_chosen_slots(nested: Path, small: Path, files: Path, c
 
 def test_slots_of_a_stored_memory_are_fixed(nested: Path, files: Path) -> None:
     encode([f"model={nested}", "input=src", "output=memories"])
-    with pytest.raises(UserError, match=r"slots=2: a stored memory has a fixed number of slots; remove slots="):
-        translate([f"model={nested}", "slots=2", "memory=memories"])
+    expect_error(
+        r"slots=2: a stored memory has a fixed number of slots; remove slots=",
+        translate,
+        [f"model={nested}", "slots=2", "memory=memories"],
+    )

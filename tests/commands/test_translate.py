@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import threading
 from collections.abc import Callable
@@ -10,13 +9,13 @@ from math import exp
 from pathlib import Path
 
 import pytest
-from builders import write_lines
+from builders import expect_error, write_lines
 from commands.processes import MAIN, finish, start
 from commands.texts import Call, Printed
 
-from nmt.commands.translate import FORMATS, describe_scores, translate
-from nmt.errors import UserError
-from nmt.files.compression import opener
+from nmt.commands import streams
+from nmt.commands.translate import describe_scores, translate
+from nmt.files.atomic import write_lines as save_lines
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -25,18 +24,11 @@ PROGRAM = MAIN.format("translate")
 LINES = ["the dog sees a cat", "", "a red house", "  \t ", "the cat\r", "ein\u2028Haus\x85 \x0b da", "日本 🙂 ▁"]
 
 
-def test_each_input_line_gives_one_output_line(model: Path, call: Call) -> None:
+def test_each_input_line_gives_one_output_line(model: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "GROUP", 3)
     lines, _ = call(translate, f"model={model}", stdin="\n".join(LINES).encode())
     assert lines == Translator.load(model).texts(LINES)
     assert [not line for line in lines] == [not line.strip() for line in LINES]
-
-
-@pytest.mark.parametrize(("name", "data"), [("in.txt", b""), ("in.gz", gzip.compress(b""))], ids=["text", "gz"])
-def test_empty_file_gives_an_empty_file(name: str, data: bytes, model: Path, files: Path, call: Call) -> None:
-    Path(name).write_bytes(data)
-    for words in [[], [f"input={name}"], [f"input={name}", "output=out", "alignments=links"]]:
-        assert call(translate, f"model={model}", *words).lines == []
-    assert Path("out").read_bytes() == Path("links").read_bytes() == b""
 
 
 @pytest.mark.thorough
@@ -52,27 +44,6 @@ def test_log_file_gets_lines_with_a_share(
     first, second = (line for line in error.splitlines() if "lines/s" in line)
     assert first.startswith("512 lines in ") and ", 50%, about " in first
     assert second.startswith("1,024 lines in ") and second.endswith(", 100%, about 0 s left")
-
-
-def test_many_lines_keep_their_order(model: Path, call: Call) -> None:
-    lines = [LINES[n % 5].strip() * (1 + n % 3) for n in range(1100)]  # more than two groups
-    text = "".join(f"{line}\n" for line in lines).encode()
-    printed = call(translate, f"model={model}", "search=greedy", "search.max_length=6", stdin=text)
-    assert printed.lines == Translator.load(model).texts(lines, SearchOptions(beam_size=1, max_length=6))
-
-
-def test_gzipped_files_give_the_same_output_as_plain_ones(model: Path, files: Path, call: Call) -> None:
-    text = write_lines("in.txt", LINES).read_bytes()
-    Path("in.gz").write_bytes(gzip.compress(text))
-    words = ["input=in.gz", "output=out.gz", "alignments=out.pharaoh"]
-    assert call(translate, f"model={model}", *words).lines == []
-    translations = gzip.decompress(Path("out.gz").read_bytes()).decode().split("\n")[:-1]
-    assert call(translate, f"model={model}", "input=in.txt").lines == translations
-    links = Path("out.pharaoh").read_text().split("\n")[:-1]
-    for line, translation, source in zip(links, translations, LINES, strict=True):
-        pairs = [tuple(map(int, link.split("-"))) for link in line.split()]
-        assert sorted(j for _, j in pairs) == list(range(len(translation.split())))  # one link per target word
-        assert all(i < len(source.split()) for i, _ in pairs)
 
 
 def test_documents_keep_their_form(model: Path, files: Path, call: Call) -> None:
@@ -91,33 +62,24 @@ def test_documents_keep_their_form(model: Path, files: Path, call: Call) -> None
     assert lines[:2] == ["1", times] and lines[-3:] == ["", "2", times] and len(lines) > 5
 
 
-@pytest.mark.parametrize("name", ["a.txt.zst", "a.ZIP", "a.Z", "a.docx"])
-def test_names_of_other_formats_are_refused(name: str, model: Path, call: Call) -> None:
-    with pytest.raises(
-        UserError, match=rf"^{name}: output is plain text; choose a name such as out\.txt or out\.txt\.gz$"
-    ):
-        call(translate, f"model={model}", f"output={name}", stdin=b"a cat\n")
-    assert not Path(name).exists()
-
-
-@pytest.mark.parametrize("name", ["a.html", "a.MD", "a.srt", "a.vtt", "a.pot"])
-def test_a_document_that_is_read_as_text_is_named(name: str, model: Path, files: Path, call: Call) -> None:
-    form = FORMATS[Path(name).suffix.lower()]
-    write_lines(name, [""])
-    error = call(translate, f"model={model}", f"input={name}").error
-    assert f"warning: {name}: read with format=text; its name needs format={form}\n" in error
-    assert "warning" not in call(translate, f"model={model}", f"format={form}", "input=-", stdin=b"").error
-
-
 @pytest.mark.parametrize(
-    ("name", "fix"),
-    [("a.tex", "give a file with its sentences only"), ("a.JSON.gz", "give a file w"), ("a.csv", "give a text file w")],
+    ("name", "problem", "form"),
+    [
+        ("a.html", "read with format=text; its name needs format=html", "html"),
+        ("a.MD", "read with format=text; its name needs format=markdown", "markdown"),
+        ("a.vtt", "read with format=text; its name needs format=srt", "srt"),
+        ("a.pot", "read with format=text; its name needs format=po", "po"),
+        ("a.tex", "read as plain text, with its markup; give a file with its sentences only", "html"),
+        ("a.JSON.gz", "read as plain text, with its markup; give a file with its sentences only", "html"),
+        ("a.csv", "read as plain text, with its markup; give a text file with one of its columns", "html"),
+    ],
 )
-def test_a_format_that_is_read_as_text_is_named(name: str, fix: str, model: Path, files: Path, call: Call) -> None:
-    opener(name)(name, "w").close()
-    warning = f"warning: {name}: read as plain text, with its markup; {fix}"
-    assert warning in call(translate, f"model={model}", f"input={name}").error
-    assert "warning" not in call(translate, f"model={model}", f"input={name}", "format=html").error
+def test_a_document_that_is_read_as_text_is_named(
+    name: str, problem: str, form: str, model: Path, files: Path, call: Call
+) -> None:
+    save_lines(name, [""])
+    assert f"warning: {name}: {problem}" in call(translate, f"model={model}", f"input={name}").error
+    assert "read " not in call(translate, f"model={model}", f"format={form}", f"input={name}").error
 
 
 @pytest.mark.parametrize(
@@ -146,20 +108,6 @@ def test_a_document_without_text_is_named(words: list[str], model: Path, call: C
         line in ("<pre>", "")
         and f"warning: <stdin>: nothing to translate with {words[0]}; the output is a copy" in error
     )
-
-
-@pytest.mark.parametrize(
-    "word", ["workers=2", "scores=true", "alignments=links", "memory=m", "prefix=p", "search.n_best=2"]
-)
-def test_documents_have_no_other_output(word: str, model: Path, call: Call) -> None:
-    with pytest.raises(UserError, match=rf"^{word}: format=html writes one document; remove {word}$"):
-        call(translate, f"model={model}", "format=html", word)
-
-
-def test_sentence_that_is_too_long_stays_in_its_document(short_model: Path, call: Call) -> None:
-    long = "dog " * 200
-    lines, error = call(translate, f"model={short_model}", "format=html", stdin=f"<p>a<p>{long}".encode())
-    assert lines[0].endswith(f"<p>{long}") and "warning: <stdin>: sentence 2: a source of " in error
 
 
 def test_n_best_lists_have_the_format_of_moses(model: Path, call: Call) -> None:
@@ -219,17 +167,10 @@ def test_cut_translations(sizes: list[int], is_cut: bool) -> None:
     assert Translation("", tokens=tokens).is_cut == is_cut
 
 
-def test_only_the_line_too_long_for_the_attention_is_skipped(short_model: Path, call: Call) -> None:
-    text = b"a cat\n" + b"dog " * 20 + b"\na cat\n"
-    (first, second, third), error = call(translate, f"model={short_model}", stdin=text)
-    assert second == "" and first == third != ""
-    (warning,) = error.splitlines()
-    assert warning.startswith("warning: <stdin>:2: a source of ") and "reads at most 20" in warning
-
-
 def test_lines_before_invalid_bytes_are_translated(model: Path, call: Call, printed: Callable[[], Printed]) -> None:
-    with pytest.raises(UserError, match=r"^<stdin>:3: invalid UTF-8"):
-        call(translate, f"model={model}", stdin=b"a cat\nthe dog\n\xff\xfe\na cat\n")
+    expect_error(
+        r"^<stdin>:3: invalid UTF-8", call, translate, f"model={model}", stdin=b"a cat\nthe dog\n\xff\xfe\na cat\n"
+    )
     assert printed().lines == Translator.load(model).texts(["a cat", "the dog"])
 
 

@@ -16,13 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders import write_lines
+from builders import expect_error, write_lines
 from commands.processes import start, wait_until
 from commands.texts import Call
 
 from nmt.commands import streams
 from nmt.commands.translate import translate
-from nmt.errors import UserError
 from nmt.inference.engines import LoadSettings
 from nmt.inference.shards import Done, Shard, TranslateShard, translator_fingerprint
 from nmt.inference.translator import Translator
@@ -124,8 +123,11 @@ def test_invalid_text_stops_and_keeps_finished_shards(
     monkeypatch.setattr(streams, "GROUP", 20)
     (work / "in.txt").write_bytes(TEXT + b"\xff\n")
     words = [f"model={exported}", "input=in.txt", "engine=onnx", "search=greedy"]
-    with pytest.raises(UserError, match=r"^in.txt:161: invalid UTF-8.*; 8 finished shards kept in out.txt.shards; run"):
-        translate([*words, "output=out.txt", "workers=1"])
+    expect_error(
+        r"^in.txt:161: invalid UTF-8.*; 8 finished shards kept in out.txt.shards; run",
+        translate,
+        [*words, "output=out.txt", "workers=1"],
+    )
     assert sorted(os.listdir()) == ["in.txt", "out.txt.shards"]
     (work / "in.txt").write_bytes(TEXT)
     error = call(translate, *words, "output=out.txt", "workers=1").error
