@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import write_parts
+from builders import expect_error, write_parts
 from safetensors.torch import load_file
 from tiny import refuse, same_weights, stop_at, summary
 
@@ -109,9 +109,6 @@ def test_adapter_of_an_adapter_and_a_complete_run_from_one(runs: Path) -> None:
     [
         (["adapt=lora"], "adapt: needs a trained model, whose matrices it updates; add init_from=FOLDER"),
         (["rank=9"], "adapt.rank=9: larger than the shorter side of every matrix in encoder, decoder, attention, emb"),
-        (["rank=0"], "adapt.rank=0: must be at least 1"),
-        (["alpha=0"], "adapt.alpha=0: must be greater than 0"),
-        (["to=[encodr]"], "adapt.to[0]=encodr: must be encoder | decoder | attention | embeddings; did you mean enco"),
         (["to=[]"], "adapt.to=[]: no matrices to adapt there; add another part of encoder, decoder, attention, emb"),
         (["encoder.hidden_size=6"], "encoder.hidden_size=6: differs from the model in init_from=runs/demo, which an "),
         (["data.lowercase=true"], "data.lowercase=True: differs from the model in init_from=runs/demo, which an adap"),
@@ -119,7 +116,7 @@ def test_adapter_of_an_adapter_and_a_complete_run_from_one(runs: Path) -> None:
     ],
 )
 def test_wrong_setting_is_refused(finished: Path, words: list[str], problem: str) -> None:
-    given = [f"adapt.{word}" if word.startswith(("rank", "alpha", "to")) else word for word in words]
+    given = [f"adapt.{word}" if word.startswith(("rank", "to")) else word for word in words]
     with pytest.raises(UserError, match=f"^{re.escape(problem)}") as caught:
         train(given if words == ["adapt=lora"] else [*ADAPT, *given])
     assert len(caught.value.problems) == 1 and not (finished.parent / "b").exists()
@@ -145,8 +142,7 @@ def test_every_command_uses_the_adapter(runs: Path, capsys: pytest.CaptureFixtur
 
     encode([*words, "input=in.src", "output=memories", "threads=1"])
     assert output(translate, *words, *scored, "memory=memories") == outputs[0]
-    with pytest.raises(UserError, match="a memory of another model"):
-        translate(["model=runs/demo", *QUICK, "memory=memories"])
+    expect_error("a memory of another model", translate, ["model=runs/demo", *QUICK, "memory=memories"])
 
     assert [d.log_prob for d in adapted.score(pairs)] != [d.log_prob for d in base.score(pairs)]
     links = [sorted(f"{i}-{j}" for i, j in links) for links in adapted.align(pairs)]
@@ -161,8 +157,7 @@ def test_every_command_uses_the_adapter(runs: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.thorough
 def test_export_merges_the_adapter(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["model=runs/demo", "adapter=runs/b"], ["model=runs/b"]):
-        with pytest.raises(UserError, match="=runs/b: graphs with an adapter need a new folder; add output=FOLDER"):
-            export(words)
+        expect_error("=runs/b: graphs with an adapter need a new folder; add output=FOLDER", export, words)
     export(["model=runs/demo", "adapter=runs/b", "output=deployed", "engine=onnx"])
     assert json.loads(Path("deployed/about.json").read_text())["model"] == model_fingerprint(runs / "b")
     outputs = []

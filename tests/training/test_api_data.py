@@ -1,21 +1,28 @@
-"""``nmt.train`` with text from Python gives the run that the same text in files gives."""
+"""``nmt.train`` gives the run of nmt-train: with the same text in files, in a notebook, and from a thread."""
 
 from __future__ import annotations
 
+import asyncio
+import io
+import signal
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import refusal, write_parts
-from tiny import MODEL, interrupt_at, refuse
+import torch
+from builders import expect_error, refusal, write_parts
+from tiny import MODEL, ONE_EPOCH, interrupt_at, refuse, summary
 
 import nmt
+import nmt.api
 import nmt.text.prepare
+import nmt.training.run
 from nmt.commands.train import train
 from nmt.config.init_from import read_yaml
-from nmt.errors import Interrupted, UserError
+from nmt.errors import Interrupted
 
 WORDS = [word for word in MODEL if not word.startswith("attention")]
 WORDS += ["attention=none", "tokenizer.vocab_size=300", "training.max_epochs=1"]
@@ -96,8 +103,9 @@ def test_interrupted_run_resumes_from_its_stored_text(run: Path, monkeypatch: py
     interrupt_at(monkeypatch, step=1)
     with pytest.raises(Interrupted, match="stopped by SIGINT"):
         nmt.train(*WORDS, "batches.max_tokens=200", **PARTS)
-    with pytest.raises(UserError, match="resume=true: a run continues with its stored text; remove train=, valid="):
-        nmt.train("resume=true", **PARTS)
+    expect_error(
+        "resume=true: a run continues with its stored text; remove train=, valid=", nmt.train, "resume=true", **PARTS
+    )
     assert nmt.train("resume=true").summary["epochs"] == 1
 
 
@@ -138,7 +146,62 @@ def test_wrong_text_is_reported_and_leaves_no_folder(run: Path, given: dict[str,
 
 
 def test_text_is_given_once(run: Path) -> None:
-    with pytest.raises(UserError, match="data=text: the text is given as train=, valid=, test=; remove one"):
-        nmt.train(*WORDS, "data=text", **PARTS)
+    expect_error(
+        "data=text: the text is given as train=, valid=, test=; remove one", nmt.train, *WORDS, "data=text", **PARTS
+    )
     refuse([*WORDS, "data=python"], "data=python: the text of such a run is in its program")
     assert not run.exists()
+
+
+def test_only_training_flushes_denormal_numbers(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this CPU cannot flush denormal numbers")
+    products = []
+
+    def fit(*_: Any, **__: Any) -> None:
+        products.append(float(torch.tensor(1e-30) * 1e-10))
+        raise KeyError
+
+    monkeypatch.setattr(nmt.training.run, "fit", fit)
+    with pytest.raises(KeyError):
+        nmt.train(*ONE_EPOCH, "name=program")
+    assert products == [0] and torch.tensor(1e-30) * 1e-10 > 0
+
+
+class NotebookStream(io.TextIOBase):
+    """A stream as ipykernel's: not a terminal, and without a file descriptor."""
+
+    encoding = "UTF-8"
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+
+@pytest.mark.thorough
+def test_train_works_in_a_notebook(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is that of the command: in a running event loop, in its thread and another, with a notebook's streams."""
+    train([*ONE_EPOCH, "name=command"])
+    expected = nmt.api.Run(run.parent / "command", summary(run.parent / "command"))
+    outer = signal.getsignal(signal.SIGINT)
+
+    async def cell() -> list[nmt.api.Run]:
+        here = nmt.train(*ONE_EPOCH, "name=cell")
+        return [here, await asyncio.to_thread(nmt.train, *ONE_EPOCH, "name=thread")]
+
+    stderr = NotebookStream()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", stderr)
+        patch.setattr(sys, "stdout", NotebookStream())
+        patch.setattr("rich.console._is_jupyter", lambda: True)
+        runs = asyncio.run(cell())
+    for result in runs:
+        assert result.scores == expected.scores
+        assert result.history["valid_loss"] == expected.history["valid_loss"] != []
+        assert nmt.Translator.load(result.folder).texts(["ban"])
+    lines = stderr.text.splitlines()
+    assert lines[0] == "run: runs/cell" and sum(line.startswith("epoch 1  valid_loss") for line in lines) == 2
+    assert signal.getsignal(signal.SIGINT) == outer

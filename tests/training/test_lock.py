@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders import call_before, leave_private_folder
+from builders import call_before, expect_error, leave_private_folder
 from tiny import ONE_EPOCH, refuse
 
 from nmt.commands.train import train
@@ -72,7 +72,6 @@ def test_run_that_is_deleted_during_training_is_an_error(run: Path, monkeypatch:
 
 def test_run_that_is_deleted_between_two_checkpoints_is_an_error_at_the_next_metrics(tmp_path: Path) -> None:
     log = MetricsFile(tmp_path / "run")
-    with pytest.raises(UserError, match="run: was deleted or moved during training"):
-        log.log_metrics({"train_loss": 1.0}, 1)
+    expect_error("run: was deleted or moved during training", log.log_metrics, {"train_loss": 1.0}, 1)
     (tmp_path / "run" / "metrics.csv").mkdir(parents=True)
     log.log_metrics({"train_loss": 1.0}, 1)  # any other problem is a warning

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from builders import write_parts
+from builders import expect_error, write_parts
 from tiny import (
     MODEL,
     SENTENCES,
@@ -31,6 +31,7 @@ from nmt.commands.train import train
 from nmt.config.init_from import read_yaml
 from nmt.config.runs import resumed_arguments, trust_arguments
 from nmt.errors import UserError
+from nmt.text import shards
 
 TRANSFORMER = ["encoder=transformer", "decoder=transformer", "encoder.layers=1", "decoder.layers=1"]
 TRANSFORMER += ["decoder.self_attention=linear", "encoder.feedforward_size=8", "decoder.feedforward_size=8"]
@@ -172,8 +173,9 @@ def test_printed_commands_can_be_run(run: Path, capsys: pytest.CaptureFixture[st
 )
 def test_stored_argument_that_runs_or_reads_anything_is_repeated_by_the_user(tmp_path: Path, word: str) -> None:
     (tmp_path / "arguments.json").write_text(json.dumps(["attention=memory", word]))
-    with pytest.raises(UserError, match=f"was started with '{re.escape(word)}'; repeat it if you trust"):
-        resumed_arguments(tmp_path, ["resume=true"])
+    expect_error(
+        f"was started with '{re.escape(word)}'; repeat it if you trust", resumed_arguments, tmp_path, ["resume=true"]
+    )
     repeated = word.lstrip("+").replace("=conf", "=mine")
     assert resumed_arguments(tmp_path, [repeated])[-1] == repeated
     assert trust_arguments(["seed=1", word]) == [word]  # so an interrupted run says how to resume it
@@ -257,3 +259,27 @@ def test_damaged_folder_is_reported(run: Path, file: str, text: str | None, mess
     if text is not None:
         (run / file).write_text(text)
     refuse(["resume=true"], message)
+
+
+@pytest.mark.thorough
+def test_stopped_run_on_shards_equals_the_uninterrupted_one(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten shards, which training reads two at a time. It stops in the second epoch."""
+    monkeypatch.setattr(shards, "WINDOW_PAIRS", 6)
+    words = on_prepared("mine", "shard_pairs=3")
+    assert len([*Path("mine").glob("train-*.arrow")]) == 10
+    check_resumed([*words, "batches.max_tokens=60", "batches.bpe_dropout=0.3"], [13])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("prepared", [False, True])
+def test_resumed_run_refuses_damaged_text(run: Path, prepared: bool) -> None:
+    stop_at(1, on_prepared("mine") if prepared else TINY)
+    file = Path("mine/train.arrow") if prepared else run / "data" / "train.arrow"
+    content = file.read_bytes()
+    changed = content.replace(b"Ban", b"Man", 1).replace(b"ban", b"man", 1)
+    assert changed != content
+    file.write_bytes(changed)
+    refuse(["resume=true"], r"train\.arrow: cannot be read as a corpus \(wrong checksum\); prepare")
+    file.write_bytes(content)
+    train(["resume=true"])
+    assert (run / "summary.json").is_file()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from tiny import summary
+from builders import write_parts
+from tiny import MODEL, summary
 
 import nmt
+from nmt.alignment.aer import AER_METHOD
 from nmt.commands.evaluate import evaluate
+from nmt.commands.prepare import prepare
+from nmt.commands.train import train
 from nmt.commands.translate import translate
 from nmt.data.links import format_pharaoh, parse_links
 from nmt.inference.bulk import SourceTooLong
@@ -19,7 +24,7 @@ from nmt.training import report
 
 
 def lines(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8").splitlines()
+    return file.read_text("utf-8").splitlines()
 
 
 def test_files_hold_the_test_set(finished: Path) -> None:
@@ -63,3 +68,39 @@ def test_warnings_count_sentences_over_all_groups(
     texts, links = report._translate(nmt.Translator.load(finished), ["ban", "ban", "ban", "", "ban des " * 9], options)
     assert len(texts) == len(links) == 5
     assert "warning: test sentence 5: too long; it has no translation" in capsys.readouterr().err
+
+
+SOURCES = ["Ban des gin kor", "des Kor", "gin gin ban des", "kor", "ban Gin kor des gin", "des ban"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("base", "prepared"), [(0, False), (1, True)], ids=["text", "prepared"])
+def test_a_run_and_nmt_evaluate_report_the_same_aer(
+    run: Path, capsys: pytest.CaptureFixture[str], base: int, prepared: bool
+) -> None:
+    folder = Path()
+    pairs = [(line, line[::-1]) for line in SOURCES]
+    files = write_parts(folder, {"train": pairs * 8, "valid": pairs, "test": pairs})
+    sizes = [len(line.split()) for line in SOURCES]
+    sure = [f"{base}-{base}" for _ in sizes]
+    possible = [" ".join(f"{i + base}p{j + base}" for i in range(size) for j in range(size)) for size in sizes]
+    (folder / "sure.links").write_text("".join(f"{line}\n" for line in sure))
+    (folder / "test.links").write_text("".join(f"{a} {b}\n" for a, b in zip(sure, possible, strict=True)))
+    data = [*files, "data.test.links=test.links", f"data.test.links_base={base}", "tokenizer.vocab_size=276"]
+    data += ["data=text"]
+    if prepared:
+        prepare([*data, "output=corpus"])
+        data = ["data=prepared", "data.folder=corpus"]
+    train([*MODEL, *data])
+    content = summary(run)
+
+    def evaluated(links: str) -> dict[str, float]:
+        capsys.readouterr()
+        arguments = ["src=test.src", "tgt=test.tgt", f"links={links}", f"links_base={base}", "device=cpu"]
+        evaluate([f"model={run}", *arguments, "json=true"])
+        scores: dict[str, float] = json.loads(capsys.readouterr().out)
+        return scores
+
+    assert content["test"]["aer"] == evaluated("test.links")["aer"]
+    assert content["test"]["aer"] != evaluated("sure.links")["aer"]  # possible links do count
+    assert content["signatures"]["aer"] == AER_METHOD

@@ -18,8 +18,9 @@ from tiny import ONE_EPOCH, SMALL, record_batches
 
 from nmt.commands.train import train
 from nmt.config.compose import train_config
+from nmt.training import fit as precision
 from nmt.training import task as module
-from nmt.training.fit import build_trainer
+from nmt.training.fit import build_trainer, slowdown, too_few_updates
 from nmt.training.metrics import quality
 from nmt.training.optimizers import build_schedule
 from nmt.training.schedules import inverse_sqrt, linear, warm_up
@@ -125,12 +126,8 @@ def test_plateau_warms_up(step: int) -> None:
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5 * warm_up(10)(step))
 
 
-def test_trainer_gets_its_settings(tmp_path: Path) -> None:
-    config = train_config(
-        ["training.clip_norm=0.25", "training.max_minutes=3", "training.max_epochs=7", "batches.accumulate=5"]
-    )
-    trainer = build_trainer(config, tmp_path, [])
-    assert (trainer.gradient_clip_val, trainer.max_epochs, trainer.accumulate_grad_batches) == (0.25, 7, 5)
+def test_time_limit_reaches_lightning(tmp_path: Path) -> None:
+    trainer = build_trainer(train_config(["training.max_minutes=3"]), tmp_path, [])
     (timer,) = (callback for callback in trainer.callbacks if isinstance(callback, Timer))
     assert timer._duration == datetime.timedelta(minutes=3).total_seconds()
 
@@ -168,3 +165,36 @@ def test_rates_of_schedules(factor: Callable[[int], float], rates: dict[int, flo
 
 def test_linear_rate_falls_even_if_the_run_is_shorter_than_the_warm_up() -> None:
     assert 0.0 <= linear(10, 5)(5) <= linear(10, 5)(3) <= 1.0
+
+
+def test_slowdown_compares_the_fastest_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([9.0, 3.0, 5.0, 4.0, 7.0, 2.0, 1.5, 8.0, 2.0, 2.0])
+    dtypes = []
+    monkeypatch.setattr(precision, "_seconds", lambda x: dtypes.append(x.dtype) or next(seconds))
+    assert slowdown() == 3.0 / 1.5
+    assert dtypes == [torch.bfloat16] * 5 + [torch.float32] * 5
+
+
+@pytest.mark.parametrize(
+    ("batches", "arguments", "problem", "fix"),
+    [
+        (1, [], "training.max_epochs=4: ends after 4 updates,", "training.max_epochs=1000"),
+        (30, ["batches.accumulate=8"], "training.max_epochs=4: ends after 16 updates,", "training.max_epochs=250"),
+        (900, ["training.max_steps=1"], "training.max_steps=1: ends after 1 update,", "training.max_steps=1000"),
+        (50, [], None, ""),
+        (1, ["schedule.warmup_steps=4"], None, ""),
+        (1, ["schedule.warmup_steps=0"], None, ""),
+        (1, ["training.max_epochs=null", "training.max_minutes=1"], None, ""),
+        (400, ["schedule=plateau", "training.max_steps=2000"], None, ""),
+    ],
+)
+def test_a_run_shorter_than_its_warm_up_is_named(
+    batches: int, arguments: list[str], problem: str | None, fix: str
+) -> None:
+    data: Any = SimpleNamespace(batches_per_epoch=lambda: batches)
+    message = too_few_updates(train_config(arguments), data)
+    if problem is None:
+        assert message is None
+        return
+    assert message is not None and message.startswith(problem) and f"set {fix}," in message
+    assert too_few_updates(train_config([*arguments, fix]), data) is None

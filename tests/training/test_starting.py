@@ -86,18 +86,33 @@ def test_resuming_never_starts_in_a_folder_of_the_user(run: Path) -> None:
     assert (run / "notes.txt").is_file()
 
 
-def test_start_keeps_its_generated_text(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train([f"init_from={finished}", "name=next", *FURTHER])
-    assert f"text: that of init_from={finished}; data= chooses other text" in capsys.readouterr().err
+OTHER = ["data.train_pairs=30", "data.valid_pairs=4", "data.test_pairs=2"]
+EXPERIMENT = "# @package _global_\ndata: {train_pairs: 30, valid_pairs: 4, test_pairs: 2}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        ([], {}),
+        (["data.train_pairs=50"], {"train_pairs": 50}),
+        (["data=generated", *OTHER], None),
+        (["data=generated", "--config-dir=mine", "+experiment=generated"], None),
+    ],
+)
+def test_start_keeps_its_text_unless_other_text_is_chosen(
+    finished: Path, words: list[str], changes: dict[str, int] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (Path("mine") / "experiment").mkdir(parents=True)
+    (Path("mine") / "experiment" / "generated.yaml").write_text(EXPERIMENT)
+    train([f"init_from={finished}", "name=next", *FURTHER, *words])
     following = finished.parent / "next"
-    assert read_yaml(following / "config.yaml")["data"] == read_yaml(finished / "config.yaml")["data"]
-    assert training_text(following / "data") == training_text(finished / "data")
-
-
-def test_setting_of_the_text_changes_the_text_of_the_start(finished: Path) -> None:
-    train([f"init_from={finished}", "name=next", *FURTHER, "data.train_pairs=50"])
-    before, after = (read_yaml(finished.parent / name / "config.yaml")["data"] for name in ("demo", "next"))
-    assert after == {**before, "train_pairs": 50} and after["_target_"] == "nmt.data.copy.generate"
+    before, after = (read_yaml(folder / "config.yaml")["data"] for folder in (finished, following))
+    note = f"text: that of init_from={finished}; data= chooses other text"
+    assert (note in capsys.readouterr().err) is (not words)
+    expected = {**before, **changes} if changes is not None else {**after, "_target_": "nmt.grammar.generate"}
+    assert after == expected
+    if not words:
+        assert training_text(following / "data") == training_text(finished / "data")
 
 
 def test_start_keeps_its_prepared_text_also_when_resumed(run: Path) -> None:
@@ -107,19 +122,6 @@ def test_start_keeps_its_prepared_text_also_when_resumed(run: Path) -> None:
     before, after = (read_yaml(run.parent / name / "config.yaml") for name in ("demo", "next"))
     changes = {"lowercase": True, "remove_invisible": "bom"}
     assert after["data"] == before["data"] == {"_target_": after["data"]["_target_"], "folder": "mine", **changes}
-
-
-@pytest.mark.parametrize("choice", ["argument", "experiment"])
-def test_other_text_replaces_that_of_the_start(finished: Path, choice: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["data=generated", "data.train_pairs=30", "data.valid_pairs=4", "data.test_pairs=2"]
-    if choice == "experiment":
-        (Path("mine") / "experiment").mkdir(parents=True)
-        text = "# @package _global_\ndata: {train_pairs: 30, valid_pairs: 4, test_pairs: 2}\n"
-        (Path("mine") / "experiment" / "generated.yaml").write_text(text)
-        words = ["--config-dir=mine", "+experiment=generated"]
-    train([f"init_from={finished}", "name=next", *FURTHER, *words])
-    assert read_yaml(finished.parent / "next" / "config.yaml")["data"]["_target_"] == "nmt.grammar.generate"
-    assert "text: that of" not in capsys.readouterr().err
 
 
 def test_start_without_text_is_refused(finished: Path) -> None:

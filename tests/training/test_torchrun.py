@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from builders import expect_error
 from tiny import SMALL, same_model
 from two_ranks import torchrun_environment
 
@@ -48,8 +49,11 @@ def test_launchers_are_recognised(environment: dict[str, str], launch: dict[str,
 
 
 def test_numbers_of_srun_that_do_not_fit_are_rejected() -> None:
-    with pytest.raises(UserError, match="^SLURM_NTASKS=2: not a multiple of SLURM_NTASKS_PER_NODE=4; give srun"):
-        detect_launch({**SRUN, "SLURM_NTASKS": "2"})
+    expect_error(
+        "^SLURM_NTASKS=2: not a multiple of SLURM_NTASKS_PER_NODE=4; give srun",
+        detect_launch,
+        {**SRUN, "SLURM_NTASKS": "2"},
+    )
     with pytest.raises(UserError, match="SLURM_NTASKS_PER_NODE: not set; give --ntasks-per-node"):
         detect_launch({name: value for name, value in SRUN.items() if name != "SLURM_NTASKS_PER_NODE"})
 
