@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -30,49 +28,32 @@ def test_memories_translate_like_their_lines(model: Path, files: Path, call: Cal
     assert [line.partition("\t")[2] for line in scored] == expected[2:3]
 
 
-def exchange(folder: Path, other: Path) -> None:
-    first, second = folder / "00000001.safetensors", folder / "00000003.safetensors"
-    content = first.read_bytes()
-    first.write_bytes(second.read_bytes())
-    second.write_bytes(content)
-
-
-def take_from_other_text(folder: Path, other: Path) -> None:
-    shutil.copy(other / "00000003.safetensors", folder)
-
-
-def take_last_from_other_text(folder: Path, other: Path) -> None:
-    shutil.copy(other / "00000004.safetensors", folder)
-
-
-def move_up(folder: Path, other: Path) -> None:
-    """Delete the first line, as a file manager that renames the others would."""
-    for number in (2, 3, 4):
-        shutil.move(folder / f"{number:08d}.safetensors", folder / f"{number - 1:08d}.safetensors")
-    (folder / "count.txt").write_text("3\n")
-
-
-def take_blank(folder: Path, other: Path) -> None:
-    shutil.copy(folder / "00000002.safetensors", folder / "00000004.safetensors")
-
-
 @pytest.mark.attack("exchanged memories")
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("replaced", "message"),
     [
-        (exchange, "00000001.safetensors: holds line 3, not line 1; rename the files back, or encode again"),
-        (move_up, "00000001.safetensors: holds line 2, not line 1"),
-        (take_blank, "00000004.safetensors: holds line 2, not line 4"),
-        (take_from_other_text, "00000003.safetensors: was not encoded after 00000002.safetensors, so"),
-        (take_last_from_other_text, "00000004.safetensors: was not encoded after 00000003.safetensors, so"),
+        (
+            {1: "a 3", 3: "a 1"},
+            "00000001.safetensors: holds line 3, not line 1; rename the files back, or encode again",
+        ),
+        ({1: "a 2", 2: "a 3", 3: "a 4"}, "00000001.safetensors: holds line 2, not line 1"),
+        ({4: "a 2"}, "00000004.safetensors: holds line 2, not line 4"),  # a blank line
+        ({3: "b 3"}, "00000003.safetensors: was not encoded after 00000002.safetensors, so"),
+        ({4: "b 4"}, "00000004.safetensors: was not encoded after 00000003.safetensors, so"),
     ],
 )
 def test_exchanged_memories_are_refused(
-    model: Path, files: Path, call: Call, damage: Callable[[Path, Path], None], message: str
+    model: Path, files: Path, call: Call, replaced: dict[int, str], message: str
 ) -> None:
+    """Replace lines of the text ``a`` by others of it, or of a text ``b`` that begins otherwise."""
     encode_text(call, model, output="a")
     encode_text(call, model, output="b", text=b"a cat\n" + TEXT)
-    damage(Path("a"), Path("b"))
+    contents = {}
+    for line, origin in replaced.items():
+        folder, number = origin.split()
+        contents[f"a/{line:08d}.safetensors"] = Path(folder, f"{int(number):08d}.safetensors").read_bytes()
+    for name, content in contents.items():
+        Path(name).write_bytes(content)
     expect_error(message, translate, [f"model={model}", "memory=a"])
 
 

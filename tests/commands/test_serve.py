@@ -12,7 +12,7 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any
 
 import pytest
 from builders import expect_error, refusal
@@ -21,7 +21,7 @@ pytest.importorskip("starlette")
 
 from served import serving  # noqa: E402
 
-from nmt.commands.serve import ServeOptions, listen, model_folders, serve  # noqa: E402
+from nmt.commands.serve import listen, model_folders, serve  # noqa: E402
 from nmt.inference.translator import Translator  # noqa: E402
 from nmt.search.options import SearchOptions  # noqa: E402
 from nmt.server.reading import Limits  # noqa: E402
@@ -95,23 +95,28 @@ def test_missing_splitter_is_named_unless_lines_stay_whole(monkeypatch: pytest.M
     expect_error("^model=a: no such folder", serve, ["model=a", "languages=en:de", "port=0", "sentences=false"])
 
 
-def test_models_have_the_names_of_their_folders() -> None:
-    class Options(SimpleNamespace):
-        model, languages, models = None, None, ["en:de=x/a", "de:en=a", "en:de=y/a/", "en:de=z/b", "en:de=a"]
-
-    names = {("en", "de"): {"a": "x/a", "a-2": "y/a/", "b": "z/b", "a-3": "a"}, ("de", "en"): {"a": "a"}}
-    assert model_folders(cast(ServeOptions, Options())) == names
-
-
-def test_folders_with_a_plus_between_them_are_an_ensemble(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (
+            {"models": ["en:de=x/a", "de:en=a", "en:de=y/a/", "en:de=z/b", "en:de=a"]},
+            {("en", "de"): {"a": "x/a", "a-2": "y/a/", "b": "z/b", "a-3": "a"}, ("de", "en"): {"a": "a"}},
+        ),
+        (  # a plus between folders makes an ensemble, unless it belongs to the name of a folder
+            {"models": ["en:de=x+y", "en:de=a+b", "en:de=c"]},
+            {("en", "de"): {"x+y": ["x", "y"], "a+b": "a+b", "c": "c"}},
+        ),
+        ({"model": ["x/a", "b"], "languages": "en:de"}, {("en", "de"): {"a+b": ["x/a", "b"]}}),
+        ({"model": ["x/a+b", "c"], "languages": "en:de"}, {("en", "de"): {"a+b+c": ["x/a+b", "c"]}}),
+    ],
+)
+def test_models_have_the_names_of_their_folders(
+    settings: dict[str, Any], expected: dict[tuple[str, str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "a+b").mkdir()
-    models = [f"en:de={tmp_path}/a+{tmp_path}/b", f"en:de={tmp_path}/a+b", "en:de=c"]
-    options = SimpleNamespace(model=None, languages=None, models=models)
-    names = {"a+b": [f"{tmp_path}/a", f"{tmp_path}/b"], "a+b-2": f"{tmp_path}/a+b", "c": "c"}
-    assert model_folders(cast(ServeOptions, options)) == {("en", "de"): names}
-    for model, name in ((["x/a", "b"], "a+b"), (["x/a+b", "c"], "a+b+c")):
-        options = SimpleNamespace(model=model, languages="en:de", models=None)
-        assert model_folders(cast(ServeOptions, options)) == {("en", "de"): {name: model}}
+    options: Any = SimpleNamespace(**{"model": None, "languages": None, "models": None, **settings})
+    assert model_folders(options) == expected
 
 
 def test_answers_are_sent_without_delay() -> None:
