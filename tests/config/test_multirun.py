@@ -6,14 +6,13 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from builders import refusal
+from builders import expect_error, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.commands.train import train
 from nmt.config.compose import train_config
 from nmt.config.multirun import job_name, read_multirun
-from nmt.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -110,19 +109,20 @@ def test_wrong_sweep_is_refused_before_any_job_starts(words: list[str], message:
 def test_folder_of_a_single_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "runs" / "demo").mkdir(parents=True)
     (tmp_path / "runs" / "demo" / "summary.json").write_text("{}")
-    with pytest.raises(UserError, match="name=demo: runs/demo is a single run, not a sweep; choose another name="):
-        train(["-m", "seed=1,2", "name=demo"])
+    expect_error(
+        "name=demo: runs/demo is a single run, not a sweep; choose another name=",
+        train,
+        ["-m", "seed=1,2", "name=demo"],
+    )
 
 
 @pytest.mark.parametrize("words", [["seed=1,2"], ["attention=luong,none"], ["seed=range(1,3)"]])
 def test_several_values_without_m_lead_to_m(words: list[str]) -> None:
-    with pytest.raises(UserError, match="; to train once per value, add -m"):
-        train(words)
+    expect_error("; to train once per value, add -m", train, words)
 
 
 def test_launcher_without_m_leads_to_m() -> None:
-    with pytest.raises(UserError, match="hydra/launcher=joblib: has an effect only in a sweep; add -m"):
-        train(["hydra/launcher=joblib"])
+    expect_error("hydra/launcher=joblib: has an effect only in a sweep; add -m", train, ["hydra/launcher=joblib"])
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,7 @@ def test_plugin_is_composed_or_its_extra_is_named(module: str, setting: str, ext
         __import__(f"hydra_plugins.{module}")
     except ImportError:
         message = rf"{setting}: needs the extra {extra}; in the clone: pip install '.\[{extra}\]'"
-        with pytest.raises(UserError, match=message):
-            read_multirun([setting, *words, "seed=1,2"])
+        expect_error(message, read_multirun, [setting, *words, "seed=1,2"])
         pytest.skip(f"{module} is not installed")
     multirun = read_multirun([setting, *words, "seed=1,2"])
     assert (multirun.jobs is None) == (extra == "optuna")
@@ -155,8 +154,11 @@ def test_direction_follows_the_monitored_value(monitor: str, direction: str) -> 
     assert f"hydra.sweeper.direction={direction}" in read_multirun(words).overrides
     given = read_multirun([*words, "hydra.sweeper.direction=minimize"]).overrides
     assert [word for word in given if "direction" in word] == ["hydra.sweeper.direction=minimize"]
-    with pytest.raises(UserError, match="jobs with different objectives cannot be compared"):
-        read_multirun(["hydra/sweeper=optuna", "training.monitor=valid_loss,valid_bleu"])
+    expect_error(
+        "jobs with different objectives cannot be compared",
+        read_multirun,
+        ["hydra/sweeper=optuna", "training.monitor=valid_loss,valid_bleu"],
+    )
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "字", "𝔞"])

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from training.tiny import WITHOUT_ATTENTION
 
 from nmt.commands.shell import INTERNAL_ERROR, USER_ERROR, describe_error
 from nmt.commands.train import train
@@ -13,11 +14,6 @@ from nmt.settings import plugins
 
 pytestmark = pytest.mark.thorough
 
-SIZES = [
-    *("data=copy", "data.train_pairs=60", "data.valid_pairs=8", "tokenizer.vocab_size=280", "embeddings.size=8"),
-    *("encoder.hidden_size=8", "decoder.hidden_size=8", "batches.max_tokens=60", "training.max_epochs=1"),
-    *("training.decode_sentences=5", "search.max_length=8", "device=cpu", "threads=1", "export=false"),
-]
 CODE = """
 import torch
 from nmt.attention import LuongAttention
@@ -47,7 +43,9 @@ def _packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     plugins.trusted_packages.update(before)
 
 
-def run(tmp_path: Path, name: str, choice: list[str], words: Sequence[str] = SIZES, **lines: str) -> tuple[int, str]:
+def run(
+    tmp_path: Path, name: str, choice: list[str], words: Sequence[str] = WITHOUT_ATTENTION, **lines: str
+) -> tuple[int, str]:
     """Train with a package ``name`` whose functions contain these ``lines``; return the exit code and the message."""
     code = CODE.format(**{"constructor": "pass", "scores": "pass", "pairs": "pass"} | lines)
     (tmp_path / f"{name}.py").write_text(code)
@@ -71,11 +69,14 @@ def test_error_in_a_trusted_package_names_its_line(
     tmp_path: Path, part: str, line: str, number: int, message: str
 ) -> None:
     name = f"own_{abs(hash((part, line)))}"
-    choice, words = ["attention=none", f"attention._target_={name}.Mine"], SIZES
+    choice, words = [f"attention._target_={name}.Mine"], WITHOUT_ATTENTION
     if part == "pairs":
         (tmp_path / "data").mkdir()
         (tmp_path / "data" / "own.yaml").write_text(f"_target_: {name}.pairs")
-        choice, words = ["--config-dir", ".", "data=own"], [word for word in SIZES if not word.startswith("data")]
+        choice, words = (
+            ["--config-dir", ".", "data=own"],
+            [word for word in WITHOUT_ATTENTION if not word.startswith("data")],
+        )
     code, text = run(tmp_path, name, choice, words, **{part: line})
     assert code == USER_ERROR
     assert text.startswith(f"error: {tmp_path / name}.py:{number}: {message}")
@@ -83,7 +84,7 @@ def test_error_in_a_trusted_package_names_its_line(
 
 
 def test_value_error_of_a_constructor_names_the_class(tmp_path: Path) -> None:
-    choice = ["attention=none", "attention._target_=own_value.Mine"]
+    choice = ["attention._target_=own_value.Mine"]
     code, text = run(tmp_path, "own_value", choice, constructor="raise ValueError('rate=0: must be above 0')")
     problem = "attention._target_=own_value.Mine: rate=0: must be above 0 (conf/attention/none.yaml)"
     assert (code, text) == (USER_ERROR, f"error: {problem}")

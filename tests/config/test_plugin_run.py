@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import refusal
+from builders import expect_error, refusal
 
 from nmt import Translator
 from nmt.commands.train import train
@@ -80,8 +80,7 @@ def test_run_with_plugins_everywhere(
             assert (state["last_epoch"], state["mode"], state["num_bad_epochs"]) == (1, "max", 0)
             assert group["lr"] == {"sign": 0.004, "sgd": 0.25}[optimizer]
 
-    with pytest.raises(UserError, match=r"_target_=mine\.ScaledEncoder: package 'mine' is not trusted"):
-        Translator.load(run)
+    expect_error(r"_target_=mine\.ScaledEncoder: package 'mine' is not trusted", Translator.load, run)
     translator = Translator.load(run, trust=[package])
     model = translator.trained.model
     assert isinstance(model.encoder, mine.ScaledEncoder) and model.encoder.scale == 2

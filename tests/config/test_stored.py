@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import expect_error
 from omegaconf import OmegaConf
 
 from nmt.config.compose import compose_train, to_yaml, train_problems
@@ -48,15 +49,13 @@ def test_damaged_or_forged_yaml_is_refused_at_once(tmp_path: Path, text: str) ->
     (tmp_path / "config.yaml").write_text(text)
     started = time.process_time()
     message = rf"^{tmp_path}: its config\.yaml is damaged; name a folder that nmt-train has finished$"
-    with pytest.raises(UserError, match=message):
-        read_yaml(tmp_path / "config.yaml")
+    expect_error(message, read_yaml, tmp_path / "config.yaml")
     assert time.process_time() - started < 2
 
 
 def test_a_pipe_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "config.yaml")
-    with pytest.raises(UserError, match=r"its config\.yaml is damaged"):
-        read_yaml(tmp_path / "config.yaml")
+    expect_error(r"its config\.yaml is damaged", read_yaml, tmp_path / "config.yaml")
 
 
 def places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
