@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -43,7 +43,7 @@ from nmt.inference.onnx.graphs import (
     state_fields,
 )
 from nmt.inference.onnx.model import About
-from nmt.inference.onnx.rewrites import fix_summation_order, quantise
+from nmt.inference.onnx.rewrites import bounded_outputs, fix_summation_order, quantise
 from nmt.inference.onnx.search_graph import search_graph
 from nmt.inference.onnx.shortlist import LikelyPieces, Shortlist
 from nmt.inference.run_files import MODEL_FILE
@@ -100,10 +100,11 @@ def write_export(
     check_exportable(trained.model)
     model = deepcopy(trained.model).eval().cpu().float()
     _graphs(model, folder, [GRAPH_SUFFIX[engine] for engine in engines], short=likely is not None)
-    for file in sorted(folder.glob("step*.onnx")):
-        if "onnx-int8" in engines:
-            _quantise(file, file.with_suffix(f"{INT8}.onnx"), model)
-        if "onnx" not in engines:
+    exact = sorted(folder.glob("step*.onnx"))
+    if "onnx-int8" in engines:
+        _quantise(folder, exact, model.decoder.bounded)
+    if "onnx" not in engines:
+        for file in exact:
             file.unlink()
     for engine in engines:
         # onnxruntime fuses other nodes of a Transformer in a loop, so the last bits of its numbers would differ.
@@ -152,8 +153,6 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
             encode = Encode(model, trace=trace, constant_range=suffix == INT8)
             file = folder / f"encode{suffix}.onnx"
             write_graph(encode, (ids,), ({0: ANY, 1: ANY},), file, ["ids"], fields)
-            if suffix == INT8:
-                _quantise(file, file, model)
     before, after = example_states(model, ids, beams=5)
     # The exporter has no operator for the strides of a view, such as one layer of two.
     beams = {name: field.contiguous() for name, field in state_fields(before).items()}
@@ -198,9 +197,16 @@ def _read_weights(model: Seq2Seq, memory: Fields) -> Tensor:
     return model.attention.read(query, model.attention.memory_type(**memory))[1]
 
 
-def _quantise(exact: Path, file: Path, model: Seq2Seq) -> None:
-    """Write the graph ``exact`` of ``model`` to ``file``, with 8-bit integers."""
-    onnx.save(quantise(onnx.load(exact), model.decoder.bounded), file)
+def _quantise(folder: Path, steps: Iterable[Path], bounded_state: Collection[str]) -> None:
+    """Write the exact graphs of the encoder and of ``steps`` with 8-bit integers."""
+    bounded = {*bounded_state}
+    file = folder / f"encode{INT8}.onnx"
+    if file.is_file():
+        encode = onnx.load(file)
+        bounded |= bounded_outputs(encode)
+        onnx.save(quantise(encode, ()), file)
+    for step in steps:
+        onnx.save(quantise(onnx.load(step), bounded), step.with_suffix(f"{INT8}.onnx"))
 
 
 def _share_weights(folder: Path, suffix: str, *, searches: bool) -> None:

@@ -115,7 +115,7 @@ def quantise(exact: onnx.ModelProto, bounded_inputs: Collection[str]) -> onnx.Mo
     """
     model = onnx.ModelProto()
     model.CopyFrom(exact)
-    graph = _Graph(model.graph, bounded_inputs)
+    graph = _Graph(model, bounded_inputs)
     nodes = [new for node in model.graph.node for new in graph.quantised(node)]
     inputs = [new for value in model.graph.input for new in _integer_inputs(value)]
     del model.graph.input[:]
@@ -131,10 +131,18 @@ def quantise(exact: onnx.ModelProto, bounded_inputs: Collection[str]) -> onnx.Mo
     return model
 
 
+def bounded_outputs(model: onnx.ModelProto) -> set[str]:
+    """Return the outputs of an exact graph whose numbers certainly lie in [−1, 1]."""
+    graph = _Graph(model, ())
+    return {value.name for value in model.graph.output if graph.is_bounded(value.name)}
+
+
 class _Graph:
     """Writes the nodes of a quantised graph, and collects the constants that they need."""
 
-    def __init__(self, graph: onnx.GraphProto, bounded_inputs: Collection[str]) -> None:
+    def __init__(self, model: onnx.ModelProto, bounded_inputs: Collection[str]) -> None:
+        graph = onnx.shape_inference.infer_shapes(model).graph
+        self.values = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
         self.weights = {weight.name: numpy_helper.to_array(weight) for weight in graph.initializer}
         self.producers = {name: node for node in graph.node for name in node.output}
         self.bounded_inputs = bounded_inputs
@@ -169,9 +177,21 @@ class _Graph:
             return name in node.output[:2]  # the third output is the cell
         if node.op_type in COPIES:
             return self.is_bounded(node.input[0])
+        if node.op_type == "MatMul":  # averages; a last bit beyond 1 is lost in integers
+            return self._has_weights(node.input[0]) and self.is_bounded(node.input[1])
         if node.op_type in ("Concat", "Mul", "Where"):
             return all(map(self.is_bounded, node.input[node.op_type == "Where" :]))
         return node.op_type in ("Sigmoid", "Softmax", "Tanh")
+
+    def _has_weights(self, name: str) -> bool:
+        """Return whether no number of a value is negative, and each row has a sum of 1 or 0."""
+        node = self.producers.get(name)
+        if node is not None and node.op_type == "Pad":  # another row of zeros
+            return self._has_weights(node.input[0])
+        if node is None or node.op_type != "Softmax":
+            return False
+        axis = node.attribute[0].i if node.attribute else -1
+        return axis in (-1, len(self.values[name].shape.dim) - 1)
 
     def _product(self, node: NodeProto) -> Iterator[NodeProto]:
         source = node.input[0]
