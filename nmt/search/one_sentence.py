@@ -6,27 +6,26 @@ from itertools import pairwise
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from nmt.search.engine import Floats, Integers
 from nmt.search.history import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.scoring import length_penalty
+from nmt.text.specials import EOS
 
 
 class OneSearch(NamedTuple):
-    """A beam search for one sentence: the choices of its T steps, and the best hypothesis that has ended."""
+    """A beam search for one sentence: the 2 N best candidates of each of its T steps, best first."""
 
-    tokens: Integers
-    """(T,1,N) tokens of the live hypotheses after each step, best first."""
-    parents: Integers
-    """(T,1,N) slot of the step before that each one extends."""
     log_probs: Floats
-    """(T,1,N) log-probability of each one."""
-    length: int
-    """Number of tokens of the best hypothesis that has ended, without ``</s>``; -1 if none has."""
-    slot: int
-    """Its slot after step ``length - 1``."""
-    log_prob: float
-    """Its log-probability."""
+    """(T,2N) log-probability of the hypothesis that a candidate continues or ends, up to this step."""
+    tokens: Integers
+    """(T,2N) the piece that it adds."""
+    parents: Integers
+    """(T,2N) slot of that hypothesis among the live ones of the step before."""
+    places: Integers
+    """(T,N) the candidates that stay alive, best first: positions among the 2 N."""
 
 
 class SearchOne(Protocol):
@@ -56,27 +55,36 @@ def search_one_sentence(engine: Any, source: Any, limit: int, options: SearchOpt
 
 def _hypotheses(search: OneSearch, limit: int, options: SearchOptions) -> list[Hypothesis]:
     """Return the best hypothesis that has ended, or else the best one of ``limit`` pieces; none if there is neither."""
-    tokens, parents, log_probs = (array[:, 0].tolist() for array in (search.tokens, search.parents, search.log_probs))
-    finished = search.length >= 0
-    length, slot, log_prob = search.length, search.slot, search.log_prob
-    if not finished:
-        length = len(tokens) - 1
-        log_prob = max(log_probs[length - 1]) if length else 0.0
-        slot = log_probs[length - 1].index(log_prob) if length else 0
-    if log_prob == -inf or not (finished or length == limit):
+    steps, beam = search.places.shape
+    penalties = length_penalty(np.arange(1, steps + 1), options.length_penalty).tolist()
+    log_probs, tokens, parents, places = (array.tolist() for array in search)
+    score = -inf
+    totals: list[float] = []
+    length, slot = limit, 0
+    for time, row in enumerate(tokens):
+        if time >= options.min_length and EOS in row[:beam]:
+            place = row.index(EOS)
+            if log_probs[time][place] / penalties[time] > score:
+                score = log_probs[time][place] / penalties[time]
+                totals = [log_probs[time][place]]
+                length, slot = time, parents[time][place]
+    finished = bool(totals)
+    if not finished and steps <= limit:
         return []
     chosen: list[int] = []
-    totals = [log_prob] if finished else []
     for time in reversed(range(length)):
-        chosen.append(tokens[time][slot])
-        totals.append(log_probs[time][slot])
-        slot = parents[time][slot]
+        place = places[time][slot]
+        chosen.append(tokens[time][place])
+        totals.append(log_probs[time][place])
+        slot = parents[time][place]
     totals.append(0.0)
+    if totals[0] == -inf:
+        return []
     return [
         Hypothesis(
             tokens=chosen[::-1],
-            log_prob=log_prob,
-            score=float(log_prob / length_penalty(length + finished, options.length_penalty)),
+            log_prob=totals[0],
+            score=float(totals[0] / length_penalty(length + finished, options.length_penalty)),
             finished=finished,
             token_log_probs=[after - before for before, after in pairwise(reversed(totals))],
         )

@@ -28,7 +28,7 @@ from nmt.config.overrides import config_dir
 from nmt.errors import UserError
 from nmt.files.checksum import checksum
 from nmt.inference import bulk
-from nmt.inference.engines import SPARE, LoadSettings, OnnxEngineName
+from nmt.inference.engines import LoadSettings, OnnxEngineName
 from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx import engine as engine_module
@@ -291,7 +291,7 @@ def test_a_beam_that_is_too_large_for_one_call_takes_single_steps(short_run: Pat
     translator = Translator.load(short_run, engine="onnx", threads=1)
     engine = translator.loaded_model.engine(trace=False)
     source = engine.encode([translator.encode("a dog")])
-    options = [SearchOptions(beam_size=size, max_length=3) for size in (len(TOKENIZER) - SPARE, len(TOKENIZER) - 4)]
+    options = [SearchOptions(beam_size=size, max_length=3) for size in (len(TOKENIZER) // 2, len(TOKENIZER) // 2 + 1)]
     assert [engine.search_one(source, 3, option) is None for option in options] == [False, True]  # type: ignore[attr-defined]
     texts = [translator.texts(["a dog"], option) for option in options]
     assert texts[0] == texts[1]

@@ -47,16 +47,19 @@ def test_one_graph_equals_single_steps(seed: int) -> None:
         table[rng.random(table.shape) < 0.3] = -np.inf
     if seed % 4 == 1:
         table[:, EOS] += rng.integers(-4, 2)
+    if seed % 4 == 2:
+        table[rng.random(len(table)) < 0.05] = np.nan  # a softmax makes all numbers of a row NaN
     engine = toy_engine(table)
     steps: Any = SimpleNamespace(**{name: getattr(engine, name) for name in ("encode", "init", "step", "drop")})
     for options in drawn_options(rng):
         limit = int(options.limits(np.array([3]))[0])
-        assert engine.search_one(engine.encode([[5, 6, EOS]]), limit, options) is not None
+        in_one_call = engine.search_one(engine.encode([[5, 6, EOS]]), limit, options) is not None
+        assert in_one_call or np.isnan(table).any()
         assert search(engine, [[5, 6, EOS]], options) == search(steps, [[5, 6, EOS]], options), options
 
 
 def drawn_options(rng: np.random.Generator) -> Iterator[SearchOptions]:
-    for beam_size in (1, 2, 3, 5, VOCABULARY - SPARE):
+    for beam_size in (1, 2, 3, 5, VOCABULARY // 2):
         yield SearchOptions(
             beam_size=beam_size,
             length_penalty=float(rng.choice([0.0, 0.4, 1.0, 2.5])),

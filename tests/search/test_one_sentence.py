@@ -10,8 +10,7 @@ import pytest
 from nmt.search.history import Hypothesis
 from nmt.search.one_sentence import OneSearch, search_one_sentence
 from nmt.search.options import SearchOptions
-
-IMPOSSIBLE = -np.inf
+from nmt.text.specials import EOS
 
 
 def hypotheses(search: OneSearch | None, *, limit: int = 2, **settings: float) -> list[Hypothesis] | None:
@@ -19,21 +18,24 @@ def hypotheses(search: OneSearch | None, *, limit: int = 2, **settings: float) -
     return search_one_sentence(engine, None, limit, SearchOptions(length_penalty=0.0, **settings))  # type: ignore[arg-type]
 
 
-def steps(last: list[float], *, length: int = -1, slot: int = 0, log_prob: float = 0.0) -> OneSearch:
-    """Return three steps of a beam of 2: pieces 5 and 6, then 7 after 6 and 8 after 5, then 9 and 4."""
+def steps(last: list[float], *, piece: int = 9) -> OneSearch:
+    """Return three steps of a beam of 2: pieces 5 and 6, then 7 after 6 and 8 after 5, then ``piece`` and 4."""
     return OneSearch(
-        tokens=np.array([[[5, 6]], [[7, 8]], [[9, 4]]]),
-        parents=np.array([[[0, 0]], [[1, 0]], [[0, 1]]]),
-        log_probs=np.array([[[-1.0, -2.0]], [[-3.0, -4.0]], [last]]),
-        length=length,
-        slot=slot,
-        log_prob=log_prob,
+        log_probs=np.array([[-1.0, -2.0, -7.0, -8.0], [-3.0, -4.0, -7.0, -8.0], [*last, -9.0, -9.0]]),
+        tokens=np.array([[5, 6, 11, 12], [7, 8, 11, 12], [piece, 4, 11, 12]]),
+        parents=np.array([[0, 0, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1]]),
+        places=np.array([[0, 1], [0, 1], [1, 2]]),
     )
 
 
 def test_an_ended_hypothesis_is_traced_back() -> None:
-    (hypothesis,) = hypotheses(steps([-5.0, -6.0], length=2, slot=0, log_prob=-3.5)) or []
+    (hypothesis,) = hypotheses(steps([-3.5, -6.0], piece=EOS)) or []
     assert hypothesis == Hypothesis([6, 7], -3.5, -3.5, finished=True, token_log_probs=[-2.0, -1.0, -0.5])
+
+
+def test_a_hypothesis_that_ends_too_early_does_not_count() -> None:
+    (hypothesis,) = hypotheses(steps([-3.5, -6.0], piece=EOS), min_length=3) or []
+    assert hypothesis == Hypothesis([6, 7], -3.0, -3.0, finished=False, token_log_probs=[-2.0, -1.0])
 
 
 def test_without_an_end_the_best_hypothesis_of_the_longest_length_is_cut() -> None:
@@ -41,10 +43,12 @@ def test_without_an_end_the_best_hypothesis_of_the_longest_length_is_cut() -> No
     assert hypothesis == Hypothesis([6, 7], -3.0, -3.0, finished=False, token_log_probs=[-2.0, -1.0])
 
 
-def test_infinite_numbers_give_no_hypothesis() -> None:
-    assert hypotheses(steps([IMPOSSIBLE, IMPOSSIBLE]), limit=9) == []
+@pytest.mark.parametrize("limit", [2, 9])
+def test_infinite_numbers_give_no_hypothesis(limit: int) -> None:
+    search = steps([-5.0, -6.0])._replace(log_probs=np.full((3, 4), -np.inf))
+    assert hypotheses(search, limit=limit) == []
 
 
 @pytest.mark.parametrize("setting", [{"n_best": 2}, {"groups": 5}, {"coverage_penalty": 0.1}, {"temperature": 1.0}])
 def test_options_that_need_single_steps(setting: dict[str, float]) -> None:
-    assert hypotheses(steps([-5.0, -6.0], length=2), **setting) is None
+    assert hypotheses(steps([-5.0, -6.0]), **setting) is None

@@ -28,8 +28,7 @@ from nmt.text.specials import PAD
 
 Fields = dict[str, np.ndarray]
 OUTPUT_LAYER = {OUTPUT_WEIGHT, OUTPUT_SCALE, OUTPUT_BIAS}
-BEST = ["best_log_prob_last", "best_length_last", "best_slot_last"]
-SEARCHED = [f"{SEARCH}{name}" for name in (*BEST, "all_tokens", "all_parents", "all_log_probs")]
+SEARCHED = [f"{SEARCH}all_{name}" for name in ("ranked", "ranked_tokens", "ranked_parents", "places")]
 MAX_STEPS = 500  # of a search in one call
 _sessions = WeakSet[Any]()
 
@@ -158,28 +157,28 @@ class OnnxEngine:
         call could take long: Ctrl-C does not end it.
         """
         candidates = self._vocabulary if source.ids is None else len(source.ids)
-        if limit > MAX_STEPS or candidates < options.beam_size + SPARE or self._search is None:
+        beam = options.beam_size
+        k = max(beam + SPARE, 2 * beam)
+        if limit > MAX_STEPS or candidates < k or self._search is None:
             return None
-        allowed = np.ones(self._vocabulary, dtype=np.bool_)
-        allowed[list(options.banned(options.min_length))] = False
+        piece_bans = np.zeros(self._vocabulary, dtype=np.float32)
+        piece_bans[list(options.banned(options.min_length))] = -np.inf
+        end_bans = np.zeros(limit + 1)
+        end_bans[: options.min_length] = -np.inf
+        penalties = length_penalty(np.arange(1, limit + 2), options.length_penalty)
         given = {
-            "allowed": allowed,
-            "beam": np.array([options.beam_size]),
-            "min_length": np.array(options.min_length),
-            "penalties": length_penalty(np.arange(1, limit + 2), options.length_penalty),
+            "piece_bans": piece_bans if source.ids is None else piece_bans.take(source.ids),
+            "end_bans": end_bans,
+            "penalties": penalties,
+            # Greedy search stops at the first end: the bound of a live hypothesis must not exceed its score.
+            "largest_penalty": np.array(penalties[-1] if beam > 1 else 1e-300),
+            "beam": np.array([beam]),
             **source.state,
             **({} if source.ids is None else {"pieces": source.ids}),
         }
         inputs = {**source.memory, **source.output, **{f"{SEARCH}{name}": field for name, field in given.items()}}
-        log_prob, length, slot, tokens, parents, log_probs = self._search.run(SEARCHED, inputs)
-        return OneSearch(
-            tokens=tokens,
-            parents=parents,
-            log_probs=log_probs,
-            length=length.item(),
-            slot=slot.item(),
-            log_prob=log_prob.item(),
-        )
+        search = OneSearch(*self._search.run(SEARCHED, {**inputs, "k": np.array([k])}))
+        return None if np.isnan(search.log_probs).any() else search
 
     @cached_property
     def _search(self) -> Any:

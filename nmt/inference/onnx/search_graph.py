@@ -7,158 +7,189 @@ It computes the same numbers in the same order: translations and scores are the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import NodeProto, ValueInfoProto, helper, numpy_helper, parser
 
-from nmt.inference.engines import NEXT, OUTPUT_WEIGHT, SEARCH, SPARE
+from nmt.inference.engines import NEXT, OUTPUT_WEIGHT, SEARCH
 from nmt.text.specials import BOS, EOS
 
 BEFORE = """
     twice_beam = Add (beam, beam)
-    k = Add (beam, spare)
-    is_beam = Greater (beam, one)
-    largest_penalty = Gather (penalties, last)
     shape = Shape (penalties)
     steps = Squeeze (shape)
 """
 """Computed once. ``penalties`` (steps,) are the length penalties of hypotheses that end at each step; ``beam`` is N."""
 
-IDS = "ids = Gather (pieces, candidates)"
-ALL_IDS = "ids = Identity (candidates)"
-SELECTION = """
-    piece_allowed = Gather (allowed, ids)
-    is_end = Equal (ids, end)
-    is_early = Less (time, min_length)
-    ends_early = And (is_end, is_early)
-    may_end = Not (ends_early)
-    is_allowed = And (piece_allowed, may_end)
-    is_number = Less (log_probs, infinity)
-    is_possible = And (is_allowed, is_number)
-    gains_32 = Where (is_possible, log_probs, impossible_32)
-    gains = Cast <to = 11> (gains_32)
-    before = Unsqueeze (live, last)
-    sums = Add (before, gains)
-    flat_sums = Reshape (sums, one_row)
-    flat_ids = Reshape (ids, one_row)
-    flat_count = Shape <start = 1, end = 2> (flat_sums)
+AS_ROWS = """
+    tokens = Unsqueeze (step_tokens, zero)
+    parents = Unsqueeze (step_parents, zero)
+"""
+"""The decoder reads tokens and parents as arrays (1,n), the search as arrays (n,)."""
 
-    count = Min (flat_count, twice_beam)
-    ranked, order = TopK (flat_sums, count)
-    ranked_tokens = GatherElements <axis = 1> (flat_ids, order)
+SELECTION = """
+    bans = Gather (piece_bans, candidates)
+    allowed = Add (log_probs, bans)
+    gains = Cast <to = 11> (allowed)
+    sums = Add (live, gains)
+    flat_sums = Reshape (sums, flat)
+    ranked, order = TopK (flat_sums, twice_beam)
+    flat_candidates = Reshape (candidates, flat)
+    ranked_candidates = Gather (flat_candidates, order)
+    ranked_tokens = Gather (pieces, ranked_candidates)
     ranked_parents = Div (order, k)
     ends = Equal (ranked_tokens, end)
 
     others = Where (ends, impossible, ranked)
-    live_after, places = TopK (others, beam)
-    tokens_after = GatherElements <axis = 1> (ranked_tokens, places)
-    parents_after = GatherElements <axis = 1> (ranked_parents, places)
+    live_sums, places = TopK (others, beam)
+    live_after = Unsqueeze (live_sums, one)
+    step_tokens_after = Gather (ranked_tokens, places)
+    step_parents_after = Gather (ranked_parents, places)
 
-    first_sums = Slice (ranked, zero, beam, last)
-    first_ends = Slice (ends, zero, beam, last)
+    ended = Where (ends, ranked, impossible)
+    ended_first = Slice (ended, zero, beam)
+    log_prob = ReduceMax <keepdims = 0> (ended_first)
     penalty = Gather (penalties, time)
-    first_scores = Div (first_sums, penalty)
-    scores = Where (first_ends, first_scores, impossible)
-    score, place = TopK (scores, one)
-    log_prob = GatherElements <axis = 1> (first_sums, place)
-    slot = GatherElements <axis = 1> (ranked_parents, place)
-    is_better = Greater (score, best_score)
-    best_score_after = Where (is_better, score, best_score)
-    best_log_prob_after = Where (is_better, log_prob, best_log_prob)
-    best_length_after = Where (is_better, time, best_length)
-    best_slot_after = Where (is_better, slot, best_slot)
+    score = Div (log_prob, penalty)
+    end_ban = Gather (end_bans, time)
+    valid_score = Add (score, end_ban)
+    best_score_after = Max (best_score, valid_score)
 
-    best_live = Slice (live_after, zero, one, last)
+    best_live = Gather (live_sums, first)
     bound = Div (best_live, largest_penalty)
-    can_win = Greater (bound, best_score_after)
-    has_none = Equal (best_score_after, impossible)
-    needs_more = Or (has_none, is_beam)
-    may_go_on = And (can_win, needs_more)
-    condition = Squeeze (may_go_on)
-    step_tokens = Identity (tokens_after)
-    step_parents = Identity (parents_after)
-    step_log_probs = Identity (live_after)
+    condition = Greater (bound, best_score_after)
 """
-"""A step of the search, after the decoder has given ``log_probs`` and ``ids`` (1,n,k) of the n live hypotheses.
+"""A step of the search, after the decoder has given ``log_probs`` and ``candidates`` of the n live hypotheses.
 
-``live`` (1,n) are their log-probabilities. ``best_score`` and its like (1,1) describe the best hypothesis that has
-ended. Greedy search, with N = 1, stops at the first end.
+These are arrays (n,k) or (1,n,k). ``live`` (n,1) are the log-probabilities of the hypotheses, and ``best_score`` is
+that of the best one that has ended. Bans are 0, or -inf for candidates that no hypothesis may contain, and for steps at
+which none may end. A hypothesis that ends too early is ranked as well: of 2 N candidates, at most N end, so N others
+stay alive.
 """
 
 OF_STEP = {"tokens", "parents", "k", "log_probs", "candidates"}  # inputs and outputs of the step graph
 CARRIED = {
-    "tokens": np.array([[BOS]]),
-    "parents": np.array([[0]]),
+    "step_tokens": np.array([BOS]),
+    "step_parents": np.array([0]),
     "live": np.array([[0.0]]),
-    "best_score": np.array([[-np.inf]]),
-    "best_log_prob": np.array([[0.0]]),
-    "best_length": np.array([[-1]]),  # none has ended
-    "best_slot": np.array([[0]]),
+    "best_score": np.array(-np.inf),
 }
 """Values that a step hands to the next one beside the decoder's state, as they are before the first step."""
-STEPS = {"tokens": np.int64, "parents": np.int64, "log_probs": np.float64}
-"""Values that are kept of every step: arrays (T,1,N)."""
+STEPS = {"ranked": np.float64, "ranked_tokens": np.int64, "ranked_parents": np.int64, "places": np.int64}
+"""Values that are kept of every step: the fields of ``OneSearch``."""
 CONSTANTS = {
     "end": np.array(EOS),
+    "first": np.array(0),
     "zero": np.array([0]),
     "one": np.array([1]),
-    "last": np.array([-1]),
-    "one_row": np.array([1, -1]),
-    "spare": np.array([SPARE]),
-    "infinity": np.array(np.inf, dtype=np.float32),
-    "impossible_32": np.array(-np.inf, dtype=np.float32),
+    "flat": np.array([-1]),
     "impossible": np.array(-np.inf),
 }
-INPUTS = {"allowed": np.bool_, "min_length": np.int64, "penalties": np.float64, "beam": np.int64, "pieces": np.int64}
-"""Beside the memory and the first state. ``allowed`` (V,) is False for pieces that no hypothesis may contain, and
-``pieces`` (C,) are the target ids of a shortlist."""
-BEST = ("best_log_prob", "best_length", "best_slot")
+INPUTS = {
+    "piece_bans": np.float32,
+    "end_bans": np.float64,
+    "penalties": np.float64,
+    "largest_penalty": np.float64,
+    "beam": np.int64,
+    "pieces": np.int64,
+}
+"""Beside the memory, the first state and k. ``pieces`` (C,) are the target ids of a shortlist."""
 
 
 def search_graph(step: onnx.ModelProto) -> onnx.ModelProto:
     """Return the graph that repeats a step graph, with the same weights."""
-    given = {value.name: value for value in step.graph.input if value.name not in OF_STEP}
+    given = {value.name: value for value in step.graph.input if value.name not in OF_STEP - {"k"}}
     state = [value.name.removesuffix(NEXT) for value in step.graph.output if value.name.endswith(NEXT)]
     kinds = {name: given.pop(name).type.tensor_type.elem_type for name in state}
     has_shortlist = OUTPUT_WEIGHT in given
+    results = [
+        _value("condition", np.bool_),
+        *(helper.make_tensor_value_info(f"{name}{NEXT}", kind, None) for name, kind in kinds.items()),
+        *(_value(f"{name}_after", first.dtype) for name, first in CARRIED.items()),
+        *(_value(name, kind) for name, kind in STEPS.items()),
+    ]
+    carried = [
+        *(_value("time", np.int64, []), _value("goes_on", np.bool_, [])),  # onnxruntime asks for their shapes
+        *(helper.make_tensor_value_info(name, kind, None) for name, kind in kinds.items()),
+        *(_value(name, first.dtype) for name, first in CARRIED.items()),
+    ]
+    selection = SELECTION if has_shortlist else SELECTION.replace("Gather (pieces, ", "Identity (")
+    nodes = [*_nodes(AS_ROWS), *_of_one_sentence(step.graph), *_nodes(selection)]
+    once, repeated = _split(_needed(nodes, results), carried)
+    read_once = {name for node in once for name in _inputs(node)}
     body = helper.make_graph(
-        [*step.graph.node, *_nodes(IDS if has_shortlist else ALL_IDS), *_nodes(SELECTION)],
+        repeated,
         "step",
-        [
-            *(_value("time", np.int64, []), _value("goes_on", np.bool_, [])),  # onnxruntime asks for their shapes
-            *(helper.make_tensor_value_info(name, kind, None) for name, kind in kinds.items()),
-            *(_value(name, first.dtype) for name, first in CARRIED.items()),
-        ],
-        [
-            _value("condition", np.bool_),
-            *(helper.make_tensor_value_info(f"{name}{NEXT}", kind, None) for name, kind in kinds.items()),
-            *(_value(f"{name}_after", first.dtype) for name, first in CARRIED.items()),
-            *(_value(f"step_{name}", kind) for name, kind in STEPS.items()),
-        ],
-        step.graph.initializer,  # packed for products in this place only
+        carried,
+        results,
+        # Weights are packed for products only in the graph in which the products are.
+        [weight for weight in step.graph.initializer if weight.name not in read_once],
     )
     before = [*(_own(name) for name in state), *(_own(f"{name}_before") for name in CARRIED)]
     last = [*(_own(f"{name}_last") for name in (*state, *CARRIED)), *(_own(f"all_{name}") for name in STEPS)]
     loop = helper.make_node("Loop", [_own("steps"), "", *before], last, body=body)
     constants = CONSTANTS | {f"{name}_before": first for name, first in CARRIED.items()}
     graph = helper.make_graph(
-        [*_nodes(BEFORE), loop],
+        [*_nodes(BEFORE), *once, loop],
         "search",
         [
             *given.values(),
             *(helper.make_tensor_value_info(_own(name), kind, None) for name, kind in kinds.items()),
             *(_value(name, kind) for name, kind in INPUTS.items() if name != "pieces" or has_shortlist),
         ],
+        [_value(f"all_{name}", kind) for name, kind in STEPS.items()],
         [
-            *(_value(f"{name}_last", CARRIED[name].dtype) for name in BEST),
-            *(_value(f"all_{name}", kind) for name, kind in STEPS.items()),
+            *(numpy_helper.from_array(array, _own(name)) for name, array in constants.items()),
+            *(weight for weight in step.graph.initializer if weight.name in read_once),
         ],
-        [numpy_helper.from_array(array, _own(name)) for name, array in constants.items()],
     )
     return helper.make_model(graph, opset_imports=step.opset_import, ir_version=step.ir_version)
+
+
+def _of_one_sentence(graph: onnx.GraphProto) -> Iterator[NodeProto]:
+    """Yield the nodes of a step graph, without what only batches need."""
+    producers = {name: node for node in graph.node for name in node.output}
+    for node in graph.node:
+        first, *others = (producers.get(name) for name in node.input)
+        if node.op_type == "GatherND" and others[0] is not None and others[0].input[0] == "parents":
+            yield helper.make_node("Gather", [node.input[0], _own("step_parents")], node.output, axis=1)
+        elif "log_probs" in node.output and first is not None and first.op_type == "Reshape":
+            yield helper.make_node("TopK", [first.input[0], "k"], node.output)  # arrays (n,V), which become (1,n,V)
+        else:
+            yield node
+
+
+def _needed(nodes: list[NodeProto], results: Iterable[ValueInfoProto]) -> list[NodeProto]:
+    """Return the nodes that the results depend on."""
+    names = {value.name for value in results}
+    needed = []
+    for node in reversed(nodes):
+        if names.intersection(node.output):
+            needed.append(node)
+            names.update(_inputs(node))
+    return needed[::-1]
+
+
+def _split(nodes: list[NodeProto], carried: Iterable[ValueInfoProto]) -> tuple[list[NodeProto], list[NodeProto]]:
+    """Return the nodes whose outputs are the same in every step, and the others, which depend on ``carried`` values."""
+    names = {value.name for value in carried}
+    once: list[NodeProto] = []
+    repeated: list[NodeProto] = []
+    for node in nodes:
+        if names.isdisjoint(_inputs(node)):
+            once.append(node)
+        else:
+            repeated.append(node)
+            names.update(node.output)
+    return once, repeated
+
+
+def _inputs(node: NodeProto) -> set[str]:
+    """Return the names of all values that a node reads, also in its own graphs."""
+    return {*node.input}.union(*(_inputs(inner) for attribute in node.attribute for inner in attribute.g.node))
 
 
 def _own(name: str) -> str:
