@@ -129,11 +129,13 @@ class TextCheck:
         if self._warned:
             return
         self._count()
-        if reason := self._reason():
+        if self.counts.lines and (reason := self._reason()):
             self._warned = True
             warnings.warn(f"{self._side} text: {reason}", stacklevel=3)
 
     def _count(self) -> None:
+        if not self._uncounted:
+            return
         lines = list[str]()
         encoded = list[list[int]]()
         with suppress(IndexError):  # of the empty deque

@@ -60,7 +60,7 @@ class Shortlist:
         """Return the target ids (C,) that translations of these sources may use, in rising order and with EOS."""
         is_candidate = np.zeros(len(self.weight), dtype=np.bool_)
         for ids in sources:
-            is_candidate[self.best[ids]] = True
+            is_candidate[self.best.take(ids, axis=0)] = True
         is_candidate[self.frequent] = True
         is_candidate[EOS] = True
         return is_candidate.nonzero()[0]
@@ -70,11 +70,13 @@ class Shortlist:
 
         The weights are (C, F), or with ``integers`` 8-bit integers (F, C) with scales (C,).
         """
+        bias = self.bias.take(ids)
         if not integers:
-            return {OUTPUT_WEIGHT: self.weight[ids], OUTPUT_BIAS: self.bias[ids]}
+            return {OUTPUT_WEIGHT: self.weight.take(ids, axis=0), OUTPUT_BIAS: bias}
         weight, scales = self._integers
-        transposed = np.ascontiguousarray(weight[ids].T)  # onnxruntime would copy another layout in every step
-        return {OUTPUT_WEIGHT: transposed, OUTPUT_SCALE: scales[ids], OUTPUT_BIAS: self.bias[ids]}
+        rows = weight.take(ids, axis=0)
+        transposed = np.ascontiguousarray(rows.T)  # onnxruntime would copy another layout in every step
+        return {OUTPUT_WEIGHT: transposed, OUTPUT_SCALE: scales.take(ids), OUTPUT_BIAS: bias}
 
     @cached_property
     def _integers(self) -> tuple[np.ndarray, np.ndarray]:
