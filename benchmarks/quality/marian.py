@@ -41,14 +41,15 @@ from nmt.system.machine import usable_cores
 from nmt.text.tokenizer import SPECIALS, Tokenizer
 
 PEER = Path(__file__).with_name("marian_peer.py")
-CONVERTED = "multi_head-transformer-distilled"  # this student runs in CTranslate2 too
+CONVERTED = "multi_head-transformer"  # these students run in CTranslate2 too
 STUDENTS = {
     "captions": [
         "bahdanau-lstm-distilled-long",
         "located_memory-mingru-distilled-long",
         "located_memory-lstm-distilled-wide",
+        f"{CONVERTED}-distilled",
     ],
-    "tatoeba": [name for name in PLANS["tatoeba"].cells if name != CONVERTED],
+    "tatoeba": PLANS["tatoeba"].cells,
 }
 SHORTLIST = 50  # translations per source piece, in a second folder of each model but the Transformer
 SIZES = {
@@ -115,7 +116,7 @@ def main() -> None:
         train(cell, args)
     names = [
         name
-        for name in ("teacher", *STUDENTS[args.corpus], CONVERTED)
+        for name in ("teacher", *STUDENTS[args.corpus])
         if (args.students / f"{corpus.prefix}{name}" / "summary.json").is_file()
     ]
     systems = [system for name in names for system in ours(name, args)]
@@ -142,17 +143,17 @@ def ours(name: str, args: Any) -> Iterator[System]:
     trained = args.students / prefixed
     for engine, words in (("nmt", []), ("nmt-short", [f"shortlist={SHORTLIST}"])):
         folder = args.runs / f"{prefixed}-int8{engine.removeprefix('nmt')}"
-        if words and name == CONVERTED:  # no shortlist was measured for CTranslate2 either
+        if words and name.startswith(CONVERTED):  # no shortlist was measured for CTranslate2 either
             continue
         if not folder.is_dir():
             program("export", f"model={trained}", f"output={folder}", "engine=onnx-int8", *words)
         shortlist = ", shortlist" if words else ""
         yield System(f"{title}, onnx-int8{shortlist}", sys.executable, engine, folder, trained)
-    if name == CONVERTED:
-        yield converted(trained, args)
+    if name.startswith(CONVERTED):
+        yield converted(trained, title, args)
 
 
-def converted(trained: Path, args: Any) -> System:
+def converted(trained: Path, title: str, args: Any) -> System:
     """Convert a Transformer of students.py to CTranslate2, unless this has been done, and return what runs it."""
     folder = args.runs / f"{trained.name}-ct2-int8"
     if not (folder / "model.bin").is_file():
@@ -165,7 +166,7 @@ def converted(trained: Path, args: Any) -> System:
         (folder / "shape.json").write_text(json.dumps(shape), encoding="utf-8")
         shutil.copy(trained / "data" / "source.model", folder / "pieces.model")
         call(args.ct2, PEER, "convert", folder)
-    return System(f"{BASE}, {CONVERTED.replace('-', ', ')}", str(args.ct2), "ct2", folder, trained)
+    return System(f"{BASE}, {title}", str(args.ct2), "ct2", folder, trained)
 
 
 def train(cell: str, args: Any) -> None:
