@@ -60,14 +60,16 @@ def _hypotheses(search: OneSearch, limit: int, options: SearchOptions) -> list[H
     log_probs, tokens, parents, places = (array.tolist() for array in search)
     score = -inf
     totals: list[float] = []
-    length, slot = limit, 0
+    length = limit
+    slot = 0
     for time, row in enumerate(tokens):
         if time >= options.min_length and EOS in row[:beam]:
             place = row.index(EOS)
             if log_probs[time][place] / penalties[time] > score:
                 score = log_probs[time][place] / penalties[time]
                 totals = [log_probs[time][place]]
-                length, slot = time, parents[time][place]
+                length = time
+                slot = parents[time][place]
     finished = bool(totals)
     if not finished and steps <= limit:
         return []
