@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.config.init_from import read_yaml, value_at
+from nmt.config.init_from import flatten, read_yaml
 from nmt.config.overrides import name_problems
 from nmt.data.lexicon import read_lexicon
 from nmt.data.sources import DataSettings, source_problems
@@ -115,10 +115,13 @@ def _adapt_conflicts(settings: Train, config: Mapping[str, Any]) -> Iterator[str
     from nmt.model.adapter import adapt_problem
     from nmt.model.build import build_on_meta
 
-    changed = sorted(_differences(config, read_yaml(Path(start) / CONFIG_FILE, f"init_from={start}")))
-    if changed:
-        yield f"{changed[0]}: differs from the model in init_from={start}, which an adapter cannot change; remove it"
-        return
+    wanted = flatten(config)
+    stored = flatten(read_yaml(Path(start) / CONFIG_FILE, f"init_from={start}"))
+    for key in sorted({*stored, *wanted}):
+        fixed = key.startswith((*MODEL_GROUPS, "data.lowercase")) and not key.endswith(".dropout")  # only in training
+        if fixed and (now := wanted.get(key)) != stored.get(key):
+            yield f"{key}={now}: differs from the model in init_from={start}, which an adapter cannot change; remove it"
+            return
     size = settings.tokenizer.vocab_size
     sizes = {"source_vocabulary": size, "target_vocabulary": size, "longest_source": 8}
     try:
@@ -127,17 +130,3 @@ def _adapt_conflicts(settings: Train, config: Mapping[str, Any]) -> Iterator[str
         return  # reported already
     if problem := adapt_problem(model, rank=adapt.rank, parts=adapt.to):
         yield problem
-
-
-def _differences(config: Any, start: Any, keys: Sequence[str] = (*MODEL_GROUPS, "data.lowercase")) -> Iterator[str]:
-    """Yield each of the dotted ``keys``, or of the keys below them, that has another value in ``start``.
-
-    Dropout may differ, because it is only used in training.
-    """
-    for key in keys:
-        now = value_at(config, key)
-        before = value_at(start, key)
-        if isinstance(now, Mapping) and isinstance(before, Mapping):
-            yield from _differences(config, start, [f"{key}.{name}" for name in {**before, **now}])
-        elif now != before and key.rpartition(".")[2] != "dropout":
-            yield f"{key}={now}"

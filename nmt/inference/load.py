@@ -13,6 +13,7 @@ from nmt.inference.onnx.model import exported_engines, is_deployment, open_onnx,
 from nmt.inference.run_files import has_adapter
 from nmt.settings.arguments import iterable
 from nmt.system.machine import torch_threads
+from nmt.text.tokenizer import other_side
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
@@ -70,12 +71,11 @@ def _load_ensemble(names: Sequence[str], settings: LoadSettings) -> LoadedModel:
     models = [load(name, settings) for name in names]
     first = models[0]
     for name, model in zip(names, models, strict=True):
-        for side in ("source", "target"):
-            if getattr(model, side).to_bytes() != getattr(first, side).to_bytes():
-                raise UserError(
-                    f"model={name}: its {side} tokenizer is not that of {names[0]}; an ensemble needs models that were "
-                    "trained on one prepared corpus"
-                )
+        if side := other_side(model, first):
+            raise UserError(
+                f"model={name}: its {side} tokenizer is not that of {names[0]}; an ensemble needs models that were "
+                "trained on one prepared corpus"
+            )
         for key in ("lowercase", "remove_invisible"):
             value, expected = (getattr(other.properties, key) for other in (model, first))
             if value != expected:
