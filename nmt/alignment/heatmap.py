@@ -86,8 +86,7 @@ def draw_heatmap(
 ) -> Figure:
     """Return the figure of ``save_heatmap``. Cells have a fixed size, and the labels lie outside the figure's edge."""
     scale = scale_of(matrix, signed=signed)
-    title = "\n".join(textwrap.fill(line, LINE_LENGTH) for line in title.split("\n"))
-    with _labelled(source, target, title) as (figure, axes):
+    with _labelled(source, target, title) as (figure, axes, title):
         image = draw_weights(axes, matrix, scale, gold=gold, title=title)
     width, height = figure.get_size_inches().tolist()
     if gold:
@@ -102,16 +101,18 @@ def draw_heatmap(
 
 
 @contextmanager
-def _labelled(source: Sequence[str], target: Sequence[str], title: str) -> Iterator[tuple[Figure, Axes]]:
-    """Yield a figure that a cell for each pair of tokens fills, up to ``MAX_SIDE``, and its axes; then label them.
+def _labelled(source: Sequence[str], target: Sequence[str], title: str) -> Iterator[tuple[Figure, Axes, str]]:
+    """Yield a figure, its axes and the title, broken into lines; then label the axes.
 
+    A cell for each pair of tokens fills the figure, up to ``MAX_SIDE``.
     The fonts are chosen first: titles and ticks keep those that are set when their axes are made.
     """
+    title = "\n".join(textwrap.fill(line, LINE_LENGTH) for line in title.split("\n"))
     width, height = (max(CELL, min(MAX_SIDE, CELL * len(side))) for side in (source, target))
     with fonts_for([title, *source[: MAX_LABELS + 1], *target[: MAX_LABELS + 1]]):
         figure = new_figure(width, height, layout=None)
         axes = figure.add_axes((0, 0, 1, 1))
-        yield figure, axes
+        yield figure, axes, title
         if len(source) <= MAX_LABELS:
             label_cells(axes, "x", source, pitch=POINTS * width / len(source))
         if len(target) <= MAX_LABELS:
@@ -129,8 +130,7 @@ def save_slots(
     The files are those of ``save_heatmap``.
     """
     colours, largest = mix_slots(write, read)
-    title = "\n".join(textwrap.fill(line, LINE_LENGTH) for line in title.split("\n"))
-    with _labelled(source, target, title) as (figure, axes):
+    with _labelled(source, target, title) as (figure, axes, title):
         draw_weights(axes, colours, UNIT, title=title)
     height = figure.get_size_inches()[1]
     legend = figure.add_axes((0, -0.45 / height, 1, 0.16 / height))

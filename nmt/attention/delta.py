@@ -58,11 +58,19 @@ class DeltaAttention(DecayingAttention):
 
         A triangular system gives the errors u_s: u_s + β_s Σ_{j<s} (k_s·k_j) u_j = β_s (h_s − Mᵀ k_s).
         """
+        keys, inverse = self.solve(states, mask)
+        weights = keys.transpose(1, 2) @ inverse
+        return Update(lambda columns: columns - weights @ (keys @ columns), weights, states)
+
+    def solve(self, states: Tensor, mask: Tensor, decays: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
+        """Return the keys k_s (B, S, A) and a matrix (B, S, S): its product with h_s − Mᵀ k_s is u_s (see ``update``).
+
+        Each term k_s·k_j of the system is multiplied by its ``decays`` (B, S, S).
+        """
         keys = unit(project(self.W_k, states))
         beta = torch.sigmoid(project(self.beta, states)).masked_fill(~mask[..., None], 0)
-        overlaps = (beta * (keys @ keys.transpose(1, 2))).tril(-1)  # β_s (k_s·k_j) for j < s
+        overlaps = (beta * decays * (keys @ keys.transpose(1, 2))).tril(-1)  # β_s (k_s·k_j) for j < s
         inverse = torch.linalg.solve_triangular(
             overlaps, torch.diag_embed(beta[..., 0]), upper=False, unitriangular=True
         )
-        weights = keys.transpose(1, 2) @ inverse
-        return Update(lambda columns: columns - weights @ (keys @ columns), weights, states)
+        return keys, inverse

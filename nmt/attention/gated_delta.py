@@ -5,12 +5,11 @@ Yang, Kautz & Hatamizadeh (2024), Gated Delta Networks: Improving Mamba2 with De
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from nmt.attention.base import Memory
-from nmt.attention.decaying import Directions, Update, project, unit
+from nmt.attention.decaying import Directions, Update, project
 from nmt.attention.delta import DeltaAttention
 from nmt.settings.bounds import Size
 
@@ -37,16 +36,11 @@ class GatedDeltaAttention(DeltaAttention):
 
         u_s + β_s Σ_{j<s} (a_s/a_j) (k_s·k_j) u_j = β_s (h_s − a_s Mᵀ k_s)
         """
-        keys = unit(project(self.W_k, states))
-        beta = torch.sigmoid(project(self.beta, states)).masked_fill(~mask[..., None], 0)
         log_alpha = logsigmoid(project(self.alpha, states)).masked_fill(~mask[..., None], 0)
         log_a = log_alpha.cumsum(1)
         log_total = log_alpha.sum(1, keepdim=True)
         decays = (log_a - log_a.transpose(1, 2)).tril().exp()  # a_s/a_j for j ≤ s
-        overlaps = (beta * decays * (keys @ keys.transpose(1, 2))).tril(-1)
-        inverse = torch.linalg.solve_triangular(
-            overlaps, torch.diag_embed(beta[..., 0]), upper=False, unitriangular=True
-        )
+        keys, inverse = self.solve(states, mask, decays)
         weights = ((log_total - log_a).exp() * keys).transpose(1, 2) @ inverse
         decayed_keys = log_a.exp() * keys
         return Update(lambda columns: log_total.exp() * columns - weights @ (decayed_keys @ columns), weights, states)

@@ -14,6 +14,7 @@ from typing import BinaryIO
 from nmt.errors import UserError, suggest_fix
 from nmt.files.compression import opener
 from nmt.files.private import NEW_FILE, NO_LINK, private_folder
+from nmt.files.reading import open_descriptor
 
 NEW, OLD = "new", "old"  # names in the private folder
 
@@ -220,10 +221,7 @@ def open_regular_to_write(path: Path, *, append: bool = False) -> BinaryIO:
     """Open a file for writing in a folder that strangers may have made. Raises OSError for links, pipes and devices."""
     mode = os.O_APPEND if append else 0
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | NO_LINK | mode
-    descriptor = os.open(path, flags, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    descriptor = open_descriptor(path, flags)
     if not append:
         os.ftruncate(descriptor, 0)
     return os.fdopen(descriptor, "ab" if append else "wb")

@@ -27,11 +27,16 @@ FOLDER_ATTRIBUTE = 0x10  # of MS-DOS, in the list of members
 def open_regular(path: str | Path) -> BinaryIO:
     """Open a file for reading. Raises OSError unless it is a regular file: reading a named pipe would wait forever."""
     flags = (getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))  # none exists everywhere
-    descriptor = os.open(path, os.O_RDONLY | sum(flags))
+    return open(open_descriptor(path, os.O_RDONLY | sum(flags)), "rb")
+
+
+def open_descriptor(path: str | Path, flags: int) -> int:
+    """Open a file, or create it, as the ``flags`` of ``os.open`` say. Raises OSError unless it is a regular file."""
+    descriptor = os.open(path, flags, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return open(descriptor, "rb")
+    return descriptor
 
 
 def require_regular(path: Path) -> Path:

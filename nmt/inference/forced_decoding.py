@@ -15,6 +15,7 @@ from nmt.inference.model_folder import TrainedModel
 from nmt.inference.reader import Reader
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import SCORES_NOT_FINITE
+from nmt.search.engine import padded
 from nmt.search.search import batches_by_length
 from nmt.settings.arguments import text_list
 from nmt.system.machine import available_memory
@@ -141,15 +142,15 @@ def _decode_batches(
     """Yield row and result of every pair, batch by batch; the rows are not in order."""
     trained = translator.trained
     model = trained.model
+    engine = trained.engine(trace=True)
     device = model.embedding.weight.device
     source_ids = [translator.encode(line) for line in sources]
     translator.check_source_length(max(map(len, source_ids), default=0))
     target_ids = [translator.encode_target(line) for line in targets]
     lengths = [max(map(len, pair)) for pair in zip(source_ids, target_ids, strict=True)]
     for rows in batches_by_length(lengths, max_tokens=4096):
-        source = _pad([source_ids[row] for row in rows]).to(device)
-        target = _pad([target_ids[row] for row in rows]).to(device)
-        encoded = Source(*model.encode(source, source != PAD, trace=True))
+        encoded = engine.encode([source_ids[row] for row in rows])
+        target = torch.from_numpy(padded([target_ids[row] for row in rows])).to(device)
         log_probs, weights = read_targets(trained, encoded, target)
         alignment = model.attention.align(weights, encoded.memory).float().cpu().numpy()
         for batch_row, row in enumerate(rows):
@@ -183,15 +184,12 @@ def slot_weights(translator: Reader, source: str | Sequence[str], target: str | 
     Returns None if each slot holds one source state: then the read weights are the alignment.
     """
     trained = translator.trained
-    model = trained.model
-    device = model.embedding.weight.device
     source_ids = translator.encode(source) if isinstance(source, str) else _ids(trained.source, source)
     target_ids = translator.encode_target(target) if isinstance(target, str) else _ids(trained.target, target)
-    ids = torch.tensor([source_ids], device=device)
-    encoded = Source(*model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=True))
+    encoded = trained.engine(trace=True).encode([source_ids])
     if encoded.memory.trace is None:
         return None
-    _, weights = read_targets(trained, encoded, torch.tensor([target_ids], device=device))
+    _, weights = read_targets(trained, encoded, torch.tensor([target_ids], device=encoded.memory.slots.device))
     write, read = (tensor[0].float().cpu().numpy() for tensor in (encoded.memory.trace, weights))
     return Slots(write, read)
 
@@ -209,7 +207,3 @@ def _require_memory(needed: int) -> None:
     available = available_memory()
     if available is not None and needed > available:
         raise MemoryError(f"{needed} bytes needed, {available} available")
-
-
-def _pad(rows: list[list[int]]) -> torch.Tensor:
-    return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)

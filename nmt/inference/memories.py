@@ -222,14 +222,13 @@ def _to_translation(
 @torch.inference_mode()
 def score_encoded(translator: Translator, lines: Sequence[EncodedLine], targets: Sequence[str]) -> list[float]:
     """Return the log-probability of one given translation for each encoded line, as ``Translator.score`` does."""
-    model = translator.trained.model
-    device = model.embedding.weight.device
+    trained = translator.trained
+    device = trained.model.embedding.weight.device
     scores = list[float]()
     for line, target in zip(lines, targets, strict=True):
-        blank = torch.tensor([[EOS]], device=device)
-        source = line.source or Source(*model.encode(blank, torch.ones_like(blank, dtype=torch.bool)))
+        source = line.source or trained.engine(trace=False).encode([[EOS]])
         ids = torch.tensor([translator.encode_target(target)], device=device)
-        scores += read_targets(translator.trained, source, ids)[0]
+        scores += read_targets(trained, source, ids)[0]
     return scores
 
 

@@ -13,6 +13,7 @@ from nmt.attention.base import Memory
 from nmt.model.encoder import Final
 from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
+from nmt.search.engine import padded
 from nmt.text.specials import PAD
 
 
@@ -43,14 +44,8 @@ class TorchEngine:
     @torch.inference_mode()
     def encode(self, sources: list[list[int]]) -> Source:
         """Encode ``sources``, lists of piece ids that end in EOS."""
-        size = max(map(len, sources))
-        ids = np.full((len(sources), size), PAD, dtype=np.int64)
-        for row, source in enumerate(sources):
-            ids[row, : len(source)] = source
-        lengths = torch.tensor([len(source) for source in sources])
-        mask = torch.arange(size) < lengths[:, None]
-        device = self.model.embedding.weight.device
-        return Source(*self.model.encode(torch.from_numpy(ids).to(device), mask.to(device), trace=self.trace))
+        ids = torch.from_numpy(padded(sources)).to(self.model.embedding.weight.device)
+        return Source(*self.model.encode(ids, ids != PAD, trace=self.trace))
 
     @torch.inference_mode()
     def init(self, source: Source) -> Live:

@@ -84,7 +84,7 @@ class ConstrainedEngine(Generic[Source]):
         blocked = _repeats(history[..., 1:], ids, self._no_repeat) if self._no_repeat else np.zeros(ids.shape, np.bool_)
         for row, slot in inside:
             blocked[row, slot] = ~np.isin(ids[row, slot], self._allowed(int(rows[row]), int(progress[row, slot])))
-        return state, *_first_allowed(blocked, log_probs, ids, k), weights
+        return state, *first_allowed(blocked, log_probs, ids, k), weights
 
     def drop(self, state: ConstrainedState, keep: Integers) -> ConstrainedState:
         """Return the state of the sentences ``keep``."""
@@ -118,7 +118,7 @@ def _repeats(history: Integers, ids: Integers, n: int) -> Booleans:
     return blocked
 
 
-def _first_allowed(blocked: Booleans, log_probs: Floats, ids: Integers, k: int) -> tuple[Floats, Integers]:
+def first_allowed(blocked: Booleans, log_probs: Floats, ids: Integers, k: int) -> tuple[Floats, Integers]:
     """Return the first k candidates that are not blocked; -inf marks the entry of a blocked one."""
     order = blocked.argsort(axis=2, kind="stable")[..., :k]
     log_probs = np.take_along_axis(np.where(blocked, -np.inf, log_probs), order, axis=2)

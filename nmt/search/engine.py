@@ -69,3 +69,11 @@ class Engine(Protocol[Source, State]):
     def align(self, source: Source, row: int, weights: Floats) -> Floats:
         """Return the alignment (T,S') of read weights (T,R) with sentence ``row`` of the encoded batch; S' ≥ S."""
         ...
+
+
+def padded(sources: Sequence[Sequence[int]]) -> Integers:
+    """Return the ids (b,S) of encoded sources, with padding after the end of the shorter ones."""
+    ids = np.full((len(sources), max(map(len, sources))), PAD, dtype=np.int64)
+    for row, source in zip(ids, sources, strict=True):
+        row[: len(source)] = source
+    return ids

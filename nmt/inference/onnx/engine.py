@@ -19,12 +19,12 @@ import onnxruntime
 from nmt.errors import UserError, reason
 from nmt.inference.engines import NEXT, OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT, SEARCH, SPARE, WEIGHTS
 from nmt.inference.onnx.shortlist import Shortlist
-from nmt.search.engine import Floats, Integers
+from nmt.search.constraints import first_allowed
+from nmt.search.engine import Floats, Integers, padded
 from nmt.search.one_sentence import OneSearch
 from nmt.search.options import SearchOptions
 from nmt.search.scoring import length_penalty
 from nmt.system.machine import is_out_of_memory, usable_cores
-from nmt.text.specials import PAD
 
 Fields = dict[str, np.ndarray]
 OUTPUT_LAYER = {OUTPUT_WEIGHT, OUTPUT_SCALE, OUTPUT_BIAS}
@@ -110,10 +110,7 @@ class OnnxEngine:
 
     def encode(self, sources: list[list[int]]) -> OnnxSource:
         """Encode ``sources``, lists of piece ids that end in EOS."""
-        ids = np.full((len(sources), max(map(len, sources))), PAD, dtype=np.int64)
-        for row, source in enumerate(sources):
-            ids[row, : len(source)] = source
-        encoded = self._encode(ids)
+        encoded = self._encode(padded(sources))
         if missing := self._encoded - encoded.keys():
             raise self._misfit(min(missing))
         memory, state = ({name: encoded[name] for name in names} for names in (self._memory, self._state))
@@ -204,9 +201,7 @@ def _without(banned: Sequence[int], log_probs: Floats, ids: Integers, k: int) ->
     is_banned = np.logical_or.reduce([ids == piece for piece in banned])
     if not is_banned[..., :k].any():
         return log_probs[..., :k], ids[..., :k]
-    allowed_first = is_banned.argsort(axis=2, kind="stable")[..., :k]
-    log_probs = np.take_along_axis(np.where(is_banned, -np.inf, log_probs), allowed_first, axis=2)
-    return log_probs, np.take_along_axis(ids, allowed_first, axis=2)
+    return first_allowed(is_banned, log_probs, ids, k)
 
 
 def graph_encoder(file: Path, threads: int | None) -> Callable[[Integers], Fields]:
