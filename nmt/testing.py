@@ -266,7 +266,7 @@ def check_beams(attention: Attention, inputs: Inputs) -> None:
     query = inputs.query
     memory = attention.write(inputs.states, inputs.mask)
     fields = {name: value.repeat_interleave(query.shape[1], 0) for name, value in _tensors(memory).items()}
-    copies = attention.read(query.reshape(-1, 1, query.shape[2]), memory._replace(**fields))
+    copies = attention.read(query.flatten(0, 1)[:, None], memory._replace(**fields))
     cause = "every field of the memory must have one row per source, and read must use no other rows"
     for name, shared, copied in zip(NAMES, attention.read(query, memory), copies, strict=False):
         problem = f"{name} of a shared memory differ from those of copies"

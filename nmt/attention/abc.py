@@ -53,8 +53,7 @@ class AbcAttention(Attention):
         return self._with_keys(write_softmax(self.W_phi(states).to(states.dtype), states, mask, trace))
 
     def merge_parts(self, memory: Memory, part: Memory) -> Memory:
-        parts = (memory, part) if memory.peak is None else to_common_peak(memory, part)
-        return self._with_keys(super().merge_parts(*parts))
+        return self._with_keys(super().merge_parts(*to_common_peak(memory, part)))
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return a softmax over the K slots (B, Q, K), divided by Σ_j α_j of each slot."""

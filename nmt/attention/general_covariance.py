@@ -91,7 +91,7 @@ def _split(tensor: Tensor, size: int) -> Tensor:
     """Return chunks (B, S / size, size, …) of a tensor (B, S, …). The last one is padded with zeros."""
     missing = -tensor.shape[1] % size
     padded = pad(tensor, (0, 0) * (tensor.ndim - 2) + (0, missing))
-    return padded.reshape(tensor.shape[0], padded.shape[1] // size, size, *tensor.shape[2:])
+    return torch.unflatten(padded, 1, (-1, size))
 
 
 def _chunk(covariance: Tensor, inputs: Tensors, parameters: Tensors, *, by_value: bool) -> tuple[Tensor, Tensors]:

@@ -71,7 +71,7 @@ class HashedAttention(SourceAttention):
         exact = torch.promote_types(vectors.dtype, torch.float32)
         with torch.autocast(vectors.device.type, enabled=False):
             turned = vectors.to(exact) @ self.rotations.to(exact).reshape(-1, size).t()
-        turned = turned.reshape(*turned.shape[:2], rounds, hashes, directions)
+        turned = torch.unflatten(turned, 2, (rounds, hashes, directions))
         unused = torch.arange(directions, device=vectors.device) >= count  # (B, directions)
         largest = turned.masked_fill(unused[:, None, None, None], 0).abs().argmax(4, keepdim=True)
         face = 2 * largest + (turned.gather(4, largest) < 0)
@@ -124,7 +124,7 @@ class HashedAttention(SourceAttention):
             keys=gather_rows(memory.keys, position),
             mask=real.flatten(0, 1),
         )
-        weights = self.read_weights(projected.reshape(-1, 1, projected.shape[2]), seen).reshape(position.shape)
+        weights = self.read_weights(projected.flatten(0, 1)[:, None], seen).reshape(position.shape)
         # A state that several rounds find counts once: N of appendix A divides its weight.
         weights = (weights / times.clamp(min=1)).masked_fill(~real, 0)
         weights = weights / nonzero(weights.sum(2, keepdim=True))

@@ -121,9 +121,6 @@ class KernelAttention(Attention):
         return write_softmax(self.W_k(states).to(states.dtype), states, mask, trace)
 
     def merge_parts(self, memory: Memory, part: Memory) -> Memory:
-        """Return the sum of both parts, relative to the higher of their peaks."""
-        if memory.peak is None or part.peak is None:
-            return super().merge_parts(memory, part)
         return super().merge_parts(*to_common_peak(memory, part))
 
 

@@ -51,7 +51,7 @@ class LocalAttention(LuongAttention):
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         require_queries(query)
-        rows, queries, size = query.shape
+        rows, queries, _ = query.shape
         centre = self.centre(query, memory)
         first = (centre.detach() - self.window).ceil().long()
         s = first[:, :, None] + torch.arange(2 * self.window + 1, device=query.device)  # (B, Q, 2w + 1)
@@ -65,7 +65,7 @@ class LocalAttention(LuongAttention):
             keys=None if memory.keys is None else gather_rows(memory.keys, index),
             mask=inside.flatten(0, 1),
         )
-        weights = self.read_weights(query.reshape(rows * queries, 1, size), window).reshape(s.shape)
+        weights = self.read_weights(query.flatten(0, 1)[:, None], window).reshape(s.shape)
         gauss = torch.exp(-(distance**2) / (2 * (self.window / 2) ** 2)).to(weights.dtype)
         weights = (weights * gauss).masked_fill(~inside, 0)
         context = weights.flatten(0, 1)[:, None] @ window.slots

@@ -38,10 +38,7 @@ class LowRankAttention(Attention):
         self.signed = True  # F can be negative
         self.W_k = nn.Linear(state_size, key_size, bias=False)
         self.W_q = nn.Linear(query_size, key_size, bias=False)
-        self.E = nn.Parameter(torch.empty(slots, max_length))
-        self.F = nn.Parameter(torch.empty(slots, max_length))
-        for projection in (self.E, self.F):
-            nn.init.normal_(projection, std=1 / sqrt(slots))
+        self.E, self.F = (nn.Parameter(torch.empty(slots, max_length).normal_(std=1 / sqrt(slots))) for _ in range(2))
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
         """Return column s of F for each source position s (B, S, K)."""

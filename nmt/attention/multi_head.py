@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch import Tensor, nn
+from torch import Tensor, nn, unflatten
 
 from nmt.attention.base import Attention, Memory, SourceAttention, clear_padding, map_slots, require_queries
 from nmt.settings.bounds import Size
@@ -93,12 +93,11 @@ class MultiHeadAttention(Attention):
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
         alignments = self.inner.align(self.split_heads(weights), self.split_memory(memory))
-        return alignments.reshape(alignments.shape[0] // self.heads, self.heads, *alignments.shape[1:]).mean(1)
+        return unflatten(alignments, 0, (-1, self.heads)).mean(1)
 
     def split_heads(self, joined: Tensor) -> Tensor:
         """Return (B, n, H·m) as (B·H, n, m)."""
-        rows, length, size = joined.shape
-        return joined.reshape(rows, length, self.heads, size // self.heads).transpose(1, 2).flatten(0, 1)
+        return unflatten(joined, 2, (self.heads, -1)).transpose(1, 2).flatten(0, 1)
 
     def split_memory(self, memory: Memory) -> Memory:
         """Return the memory with one row per head, as ``inner`` wrote it. The fields are views, except ``length``."""
@@ -107,7 +106,7 @@ class MultiHeadAttention(Attention):
 
     def _join_heads(self, split: Tensor) -> Tensor:
         """Return (B·H, n, m) as (B, n, H·m)."""
-        return split.reshape(split.shape[0] // self.heads, self.heads, *split.shape[1:]).transpose(1, 2).flatten(2)
+        return unflatten(split, 0, (-1, self.heads)).transpose(1, 2).flatten(2)
 
     def _join_memory(self, memory: Memory) -> Memory:
         """Return the memory with one row per source; the inverse of ``split_memory``."""

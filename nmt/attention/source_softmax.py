@@ -38,8 +38,9 @@ def rescale(memory: Memory, peak: Tensor) -> Memory:
 
 
 def to_common_peak(memory: Memory, other: Memory) -> tuple[Memory, Memory]:
-    """Return both memories relative to the higher of their peaks, so that they can be added."""
-    assert memory.peak is not None and other.peak is not None
+    """Return both memories relative to the higher of their peaks, if they have any, so that they can be added."""
+    if memory.peak is None or other.peak is None:
+        return memory, other
     peak = torch.maximum(memory.peak, other.peak)
     return rescale(memory, peak), rescale(other, peak)
 

@@ -46,7 +46,7 @@ class BlockSelfAttention(SelfAttention):
 def in_blocks(sequence: Tensor, size: int) -> Tensor:
     """Return a sequence (…, T, d) as (…, C, size, d), with zeros, or False, after its end."""
     padded = pad(sequence, (0, 0, 0, -sequence.shape[-2] % size))
-    return padded.reshape(*padded.shape[:-2], -1, size, padded.shape[-1])
+    return torch.unflatten(padded, -2, (-1, size))
 
 
 def in_sequence(blocks: Tensor, length: int) -> Tensor:

@@ -16,6 +16,7 @@ from nmt.attention.base import Memory, clear_padding
 from nmt.attention.kernel import FeatureMap, KernelAttention
 from nmt.attention.source_softmax import write_softmax
 from nmt.self_attention.base import Projected, SelfAttention, State
+from nmt.self_attention.blocks import in_blocks, in_sequence
 
 CHUNK = 64  # positions
 
@@ -87,7 +88,7 @@ class LinearSelfAttention(SelfAttention):
 
     def _split(self, output: Tensor) -> Tensor:
         """Return (B·H, T, d) as (B, H, T, d)."""
-        return output.reshape(-1, self.heads, *output.shape[1:])
+        return torch.unflatten(output, 0, (-1, self.heads))
 
     def _key_features(self, keys: Tensor) -> Tensor:
         """Return φ(k) (M, T, R) of keys (M, T, d)."""
@@ -101,12 +102,12 @@ class LinearSelfAttention(SelfAttention):
 
 
 def masked_form(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Return o_t = q_tᵀ Σ_{s ≤ t} k_s v_sᵀ (M, N, D) by all N × N products: queries, keys (M, N, R), values (M, N, D).
+    """Return o_t = q_tᵀ Σ_{s ≤ t} k_s v_sᵀ (…, N, D) by all N × N products: queries, keys (…, N, R), values (…, N, D).
 
     Queries and keys are features φ, and the queries have already been divided by φ(q_t)ᵀ Σ_{s ≤ t} φ(k_s). Letters: M
     rows (sentences times heads), N positions, R features, D value.
     """
-    return (queries @ keys.transpose(1, 2)).tril() @ values
+    return (queries @ keys.transpose(-1, -2)).tril() @ values
 
 
 def one_step(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,14 +121,11 @@ def chunked_form(queries: Tensor, keys: Tensor, values: Tensor, *, size: int = C
 
     Hua et al. (2022), Transformer Quality in Linear Time, arXiv 2202.10447, §3.3.
     """
-    rows, length, _ = queries.shape
+    length = queries.shape[1]
     if length <= size:
         return masked_form(queries, keys, values)
-    missing = -length % size
-    # (M·chunks, size, …): zeros at the end write nothing
-    q, k, v = (pad(part, (0, 0, 0, missing)).reshape(-1, size, part.shape[2]) for part in (queries, keys, values))
-    sums = (k.transpose(1, 2) @ v).reshape(rows, -1, k.shape[2], v.shape[2])
+    q, k, v = (in_blocks(part, size) for part in (queries, keys, values))  # zeros at the end write nothing
+    sums = k.transpose(2, 3) @ v
     # Not the sums of all chunks minus those of this one: a large key would round the earlier chunks away.
-    before = pad(sums[:, :-1].cumsum(1), (0, 0, 0, 0, 1, 0)).flatten(0, 1)
-    outputs: Tensor = masked_form(q, k, v) + q @ before
-    return outputs.reshape(rows, length + missing, -1)[:, :length]
+    before = pad(sums[:, :-1].cumsum(1), (0, 0, 0, 0, 1, 0))
+    return in_sequence(masked_form(q, k, v) + q @ before, length)

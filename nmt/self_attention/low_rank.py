@@ -29,9 +29,7 @@ class LowRankSelfAttention(SelfAttention):
     def __init__(self, *, size: int, heads: int, slots: Size = 32, max_length: Count = 100) -> None:
         super().__init__(size=size, heads=heads)
         self.max_source_length = max_length
-        self.E, self.F = (nn.Parameter(torch.empty(slots, max_length)) for _ in range(2))
-        for projection in (self.E, self.F):
-            nn.init.normal_(projection, std=1 / sqrt(slots))
+        self.E, self.F = (nn.Parameter(torch.empty(slots, max_length).normal_(std=1 / sqrt(slots))) for _ in range(2))
 
     def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
         require_length(self, mask.sum(1), setting="self_attention")
