@@ -71,37 +71,28 @@ class RecurrentEncoder(nn.Module):
         source. ``resumable`` returns a final state that can be continued. It takes twice as long and cannot be
         exported. Raises ValueError if a bidirectional encoder is asked to continue.
         """
-        if not self.bidirectional:
-            if resumable or state is not None:
-                return self._resumable(embedded, mask, state)
-            return self._one_direction(embedded, mask)
+        if not self.bidirectional and (resumable or state is not None):
+            return self._resumable(embedded, mask, state)
         if state is not None:
             raise ValueError(
                 "encoder.bidirectional=true: cannot continue a source, because the backward direction starts at its "
                 "end; encode the complete source, or use encoder.bidirectional=false"
             )
-        return self._two_directions(embedded, mask)
+        return self._padded(embedded, mask)
 
-    def _two_directions(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
+    def _padded(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
         lengths = mask.sum(1)
         mirror = reversal(lengths, mask.shape[1])
         last = (lengths - 1).clamp(min=0)[:, None]
         ends = []
-        for layer, (forward_layer, backward_layer) in enumerate(zip(self.forwards, self.backwards, strict=True)):
+        for layer, recurrent in enumerate(self.forwards):
             if layer:
                 states = self.dropout(states)
-            forward_states = forward_layer(states)[0]
-            mirrored = backward_layer(take(states, mirror))[0]
-            ends.append(torch.cat([take(forward_states, last), take(mirrored, last)], dim=2))
-            states = torch.cat([forward_states, take(mirrored, mirror)], dim=2)
-        return states, Final(torch.cat(ends, dim=1))
-
-    def _one_direction(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
-        last = (mask.sum(1) - 1).clamp(min=0)[:, None]
-        ends = []
-        for layer, recurrent in enumerate(self.forwards):
-            states = recurrent(self.dropout(states) if layer else states)[0]
-            ends.append(take(states, last))
+            outputs = [recurrent(states)[0]]
+            if self.bidirectional:
+                outputs.append(self.backwards[layer](take(states, mirror))[0])
+            ends.append(torch.cat([take(output, last) for output in outputs], dim=2))
+            states = torch.cat([outputs[0], *(take(mirrored, mirror) for mirrored in outputs[1:])], dim=2)
         return states, Final(torch.cat(ends, dim=1))
 
     def _resumable(self, states: Tensor, mask: Tensor, state: Final | None) -> tuple[Tensor, Final]:
