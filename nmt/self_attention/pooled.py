@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from nmt.attention.base import clear_padding
 from nmt.self_attention.base import Projected, SelfAttention, State
 from nmt.self_attention.blocks import hidden_scores, in_blocks, joint_softmax
-from nmt.self_attention.softmax import attend, attend_hypotheses
+from nmt.self_attention.softmax import append, attend, attend_hypotheses
 from nmt.settings.bounds import Size
 
 
@@ -70,14 +70,11 @@ class PooledSelfAttention(SelfAttention):
         return Compressed(empty, empty, empty, empty)
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
-        pooled_keys, pooled_values, keys, values = state
-        keys = torch.cat([keys, projected.keys], dim=3)
-        values = torch.cat([values, projected.values], dim=3)
-        output = attend_hypotheses(
-            projected.queries, torch.cat([pooled_keys, keys], dim=3), torch.cat([pooled_values, values], dim=3)
-        )
-        if keys.shape[3] == self.stride:
-            pooled_keys = torch.cat([pooled_keys, self.P_k(keys.flatten(3))[:, :, :, None]], dim=3)
-            pooled_values = torch.cat([pooled_values, self.P_v(values.flatten(3))[:, :, :, None]], dim=3)
-            keys, values = keys[:, :, :, :0], values[:, :, :, :0]
-        return output, Compressed(pooled_keys, pooled_values, keys, values)
+        pooled = state[:2]
+        recent = append(state[2:], projected.keys, projected.values)
+        output = attend_hypotheses(projected.queries, *append(pooled, *recent))
+        if recent[0].shape[3] == self.stride:
+            complete = zip((self.P_k, self.P_v), recent, strict=True)
+            pooled = append(pooled, *(pool(part.flatten(3))[:, :, :, None] for pool, part in complete))
+            recent = tuple(part[:, :, :, :0] for part in recent)
+        return output, Compressed(*pooled, *recent)

@@ -38,9 +38,9 @@ class SoftmaxSelfAttention(SelfAttention):
         return attend_hypotheses(projected.queries, *cache), cache
 
 
-def append(state: State, *new: Tensor) -> list[Tensor]:
-    """Return the tensors of a state (B, N, H, t, …), followed by those of one more position."""
-    return [torch.cat(pair, dim=3) for pair in zip(state, new, strict=True)]
+def append(state: State, *new: Tensor) -> State:
+    """Return the tensors of a state (B, N, H, t, …), each followed by that of further positions."""
+    return tuple(torch.cat(pair, dim=3) for pair in zip(state, new, strict=True))
 
 
 def attend(projected: Projected, visible: Tensor) -> Tensor:

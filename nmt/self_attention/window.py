@@ -20,7 +20,7 @@ from nmt.self_attention.blocks import (
     joint_softmax,
     with_neighbours,
 )
-from nmt.self_attention.softmax import attend, attend_hypotheses
+from nmt.self_attention.softmax import append, attend, attend_hypotheses
 from nmt.settings.bounds import AtLeast, AtMost, Size
 
 
@@ -81,16 +81,12 @@ class WindowSelfAttention(BlockSelfAttention):
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
         before = Recent(*state)
         t = before.length[..., None, None, None]  # (B, N, 1, 1, 1)
-        keys = torch.cat([before.keys, projected.keys], dim=3)
-        values = torch.cat([before.values, projected.values], dim=3)
+        keys, values = append(before[:2], projected.keys, projected.values)
         near = torch.arange(self.window + 1, device=keys.device) >= self.window - t
         first = torch.arange(self.global_positions, device=keys.device)
-        output = attend_hypotheses(
-            projected.queries,
-            torch.cat([before.global_keys, keys], dim=3),
-            torch.cat([before.global_values, values], dim=3),
-            torch.cat([first < t - self.window, near], dim=4),
-        )
+        seen_keys, seen_values = append(before[2:4], keys, values)
+        visible = torch.cat([first < t - self.window, near], dim=4)
+        output = attend_hypotheses(projected.queries, seen_keys, seen_values, visible)
         new = first[:, None] == t
         after = Recent(
             keys=keys[:, :, :, 1:],

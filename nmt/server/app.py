@@ -381,12 +381,12 @@ class Server:
         memory = self.memory_of(fields)
         if memory is None:
             pairs, model = self.pairs(fields, targets)
-            scored = await self.wait_for(
-                model.call(lambda translator: translator.score(pairs), lines=len(pairs)), request
+            scores = model.call(
+                lambda translator: [float(pair.log_prob) for pair in translator.score(pairs)], lines=len(pairs)
             )
-            return JSONResponse({"log_probs": [float(pair.log_prob) for pair in scored]})
-        require_equal(len(targets), len(memory.texts), "memory")
-        scores = memory.model.call(partial(memory.score, targets=targets), lines=len(targets))
+        else:
+            require_equal(len(targets), len(memory.texts), "memory")
+            scores = memory.model.call(partial(memory.score, targets=targets), lines=len(targets))
         return JSONResponse({"log_probs": await self.wait_for(scores, request)})
 
     async def align(self, request: Request) -> Response:

@@ -115,8 +115,9 @@ class Tokenizer:
         self._byte_pieces = {self._pieces[our_id] for our_id in self._bytes}
         byte_ids = {byte: our_id for our_id, byte in self._bytes.items()}
         complete = len(byte_ids) == 256
-        self._stand_in_ids = [byte_ids[byte] for byte in STAND_IN.encode()] if complete else []
-        self._space_sign_ids = [byte_ids[byte] for byte in SPACE.encode()] if complete else []
+        self._stand_in_ids, self._space_sign_ids = (
+            [byte_ids[byte] for byte in sign.encode()] if complete else [] for sign in (STAND_IN, SPACE)
+        )
 
     @classmethod
     def train(
@@ -481,16 +482,12 @@ def _origins(clean: str, normalised: str, offsets: list[int]) -> Iterator[int]:
 
 def _with_spaces(spans: list[tuple[int, int]]) -> PieceWords:
     """Return the words of pieces; those without a visible character (−1) join the next word, or the last one."""
-    word = -1
-    for row in reversed(range(len(spans))):
-        if spans[row][0] < 0:
-            spans[row] = (word, word)
-        word = spans[row][0]
-    word = -1
-    for row in range(len(spans)):
-        if spans[row][0] < 0:
-            spans[row] = (word, word)
-        word = spans[row][1]
+    for order, side in ((-1, 0), (1, 1)):
+        word = -1
+        for row in range(len(spans))[::order]:
+            if spans[row][0] < 0:
+                spans[row] = (word, word)
+            word = spans[row][side]
     return PieceWords.of(spans)
 
 
