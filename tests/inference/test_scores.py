@@ -51,6 +51,7 @@ LANGUAGES = {
     "German with a Chinese name": ("Herr 王小明 geht mit seinem Hund im Park spazieren.", "13a"),
     "English that explains a word": ("The word 公園 means park, and it is read kōen.", "13a"),
     "Tamil": ("ஒரு மனிதன் பூங்காவில் தன் நாயுடன் நடக்கிறான்.", "13a"),
+    "Malayalam": ("ഒരു മനുഷ്യൻ പാർക്കിൽ നായയെ നടത്തുന്നു.", "13a"),
     "Amharic": ("አንድ ሰው በፓርኩ ውስጥ ውሻውን ያንሸራሽራል።", "13a"),
     "Korean": ("한 남자가 공원에서 개를 산책시키고 있다.", "13a"),
     "Finnish compounds": ("Lentokonesuihkuturbiinimoottoriapumekaanikkoaliupseerioppilas", "13a"),
@@ -62,6 +63,7 @@ LANGUAGES = {
     "Japanese": ("男の人が公園で犬を散歩させています。", "char"),
     "half-width Japanese": ("ｵﾄｺﾉﾋﾄｶﾞｺｳｴﾝﾃﾞ", "char"),
     "Thai": ("ผู้ชายกำลังพาสุนัขเดินเล่นในสวนสาธารณะ", "char"),
+    "Gothic": ("𐌰𐍄𐍄𐌰𐌿𐌽𐍃𐌰𐍂𐌸𐌿𐌹𐌽𐌷𐌹𐌼𐌹𐌽𐌰𐌼𐍅𐌴𐌹𐌷𐌽𐌰𐌹𐌽𐌰𐌼𐍉𐌸𐌴𐌹𐌽", "char"),
     "nothing": ("", "13a"),
 }
 
