@@ -1,7 +1,7 @@
 """A table of all attacks: a test marked ``attack("class of attack")`` is counted in it.
 
 A marked test counts as one trial, as many as it reports through the fixture ``trials``, or as many as its parameter
-``examples``. The table is printed after a run with ``-m attack``, and ``--attack-table=FILE`` writes it.
+``examples``. ``--attack-table=FILE`` writes the table.
 """
 
 from __future__ import annotations
@@ -99,6 +99,8 @@ def markdown(lines: list[list[str]]) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if (file := config.getoption("--attack-table")) is None:
+        return
     reports = [
         report
         for outcome in ("passed", "failed", "error", "")  # "" are phases that passed, except for the call
@@ -106,14 +108,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         if isinstance(report, pytest.TestReport)
     ]
     lines = table(reports)
-    if len(lines) == 1:
-        return
-    if (file := config.getoption("--attack-table")) is not None:
+    if len(lines) > 1:
         Path(file).write_text(markdown(lines), encoding="utf-8")
-    if MARKER in config.option.markexpr:
-        terminalreporter.write_sep("=", "attacks")
-        widths = [max(len(line[column]) for line in [list(COLUMNS), *lines]) for column in range(len(COLUMNS))]
-        for line in [list(COLUMNS), *lines]:
-            name, *numbers, measured = (cell for cell in line)
-            padded = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=False))
-            terminalreporter.write_line("  ".join([name.ljust(widths[0]), *padded, measured]).rstrip())
