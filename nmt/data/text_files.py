@@ -39,6 +39,8 @@ def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
                 grew = f"grew while it was read; only its first {counted(count, 'line')} were read"
                 what = grew if after[0] > before[0] else "changed while it was read; run the command again"
                 print_message(f"warning: {name}: {what}")
+            elif after[0] and after[0] > os.lseek(stream.fileno(), 0, os.SEEK_CUR):
+                raise EOFError  # bz2 and lzma stop without a word at data that they cannot read
     except UserError:
         raise
     except Exception as error:
@@ -84,6 +86,8 @@ def missing_problem(file: Path) -> str:
     """Return the error text for the name of a file that is not there, with the folder that it is relative to."""
     if os.path.isdir(file):
         return "a folder, not a file"
+    if os.path.exists(file):  # such as <(command)
+        return "a pipe or a device, but training reads text several times; write it to a file"
     return "no such file" if file.is_absolute() else f"no such file in {Path.cwd()}"
 
 

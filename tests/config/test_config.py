@@ -143,6 +143,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
             "search.coverage_penalty=0.2: needs beam search; remove it, or remove search.temperature",
         ),
         (["data=text", f"data.train.src={Path(__file__).parent}"], "config: a folder, not a file"),
+        (["data=text", "data.train.src=/dev/null"], "data.train.src=/dev/null: a pipe or a device"),
         (
             ["encoder=rnn"],
             "encoder=rnn: no such choice; choose from bigru, bilstm, covariance_gru, gru, lstm, transformer",
