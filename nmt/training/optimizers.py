@@ -59,6 +59,11 @@ def optimizer_problems(config: Train) -> Iterator[str]:
     if config.schedule.interval == "epoch" and _counts_updates(config):
         yield f"schedule.interval=epoch: {schedule} counts updates; remove schedule.interval"
         return
+    patience = config.schedule.block.get("patience")
+    last = config.training.patience
+    if isinstance(patience, int) and last is not None and patience + 2 > last:
+        why = f"training.patience={last} ends training before the rate is lowered"
+        yield f"schedule.patience={patience}: {why}; set training.patience={patience + 2} or more"
     part = f"optimizer: {config.optimizer['_target_']}"
     on_gpu = config.device != "cpu" and torch.cuda.is_available()
     weight = torch.nn.Parameter(torch.zeros(1, device="cuda" if on_gpu else "cpu"))

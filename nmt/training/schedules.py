@@ -46,7 +46,7 @@ class Linear(LambdaLR):
 
 
 class Plateau(ReduceLROnPlateau):
-    """Warm up, then multiply the rate by ``factor`` after ``patience`` validations without progress.
+    """Warm up, then multiply the rate by ``factor`` after more than ``patience`` validations without progress.
 
     A validation is progress if its quality is larger than all before, as for ``training.patience``.
     """

@@ -98,6 +98,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
             ["training.decode_sentences=0"],
             "training.decode_sentences=0: training.monitor=valid_bleu needs translations",
         ),
+        (["schedule=plateau", "schedule.patience=4"], "schedule.patience=4: training.patience=5 ends training before"),
         (
             ["tokenizer.target_model=/no"],
             "tokenizer.target_model=/no: a joint vocabulary reads tokenizer.source_model only",
