@@ -31,30 +31,16 @@ from nmt.testing import write_and_read
 KEY = 5
 
 
-def similarity_of(feature_map: str, q: Array, k: Array) -> float:
-    """Return the weight of key k for query q, before the division."""
-    if feature_map == "taylor":
-        return 1 + float(q @ k) / (sqrt(q @ q) * sqrt(k @ k))
-    if feature_map == "taylor2":
-        return 1 + float(q @ k) / sqrt(KEY) + (float(q @ k) / sqrt(KEY)) ** 2 / 2
-    if feature_map == "hedgehog":
-        return float(softmax(q) @ softmax(k) + softmax(-q) @ softmax(-k))
-    if feature_map == "features":
-        return float(softmax(q) @ softmax(k))
-    phi = [np.array([x + 1 if x > 0 else exp(x) for x in vector]) for vector in (q, k)]
-    return float(phi[0] @ phi[1])
-
-
-@pytest.mark.parametrize("feature_map", ["elu", "taylor", "taylor2", "hedgehog", "features"])
-def test_kernels_with_a_divisor(feature_map: Any) -> None:
-    attention = KernelAttention(state_size=STATE, query_size=QUERY, feature_map=feature_map, key_size=KEY)
+def test_linear_attention_of_katharopoulos_2020() -> None:
+    """With elu; tests/self_attention compares all feature maps, which it shares."""
+    attention = KernelAttention(state_size=STATE, query_size=QUERY, feature_map="elu", key_size=KEY)
     weight = weights_of(attention)
 
-    def similarity(q: Array, k: Array) -> float:
-        return similarity_of(feature_map, q, k)
+    def phi(vector: Array) -> Array:
+        return np.array([x + 1 if x > 0 else exp(x) for x in vector])
 
     def naive(h: Array, q: Array) -> tuple[Array, Array]:
-        scores = np.array([similarity(weight["W_q.weight"] @ q, weight["W_k.weight"] @ s) for s in h])
+        scores = np.array([phi(weight["W_q.weight"] @ q) @ phi(weight["W_k.weight"] @ s) for s in h])
         return mix(scores / sum(scores), h)
 
     compare(attention, naive)
@@ -135,19 +121,6 @@ def test_efficient_attention_of_shen_2018_with_softmax() -> None:
         contexts = sum(np.outer(k, s) for k, s in zip(weights, h, strict=True))
         projected = softmax(weight["W_q.weight"] @ q)
         return projected @ contexts, np.array([projected @ k for k in weights])
-
-    compare(attention, naive)
-
-
-@pytest.mark.parametrize("feature_map", ["scaling", "identity"])
-def test_efficient_attention_of_shen_2018_with_scaling(feature_map: Any) -> None:
-    attention = KernelAttention(state_size=STATE, query_size=QUERY, feature_map=feature_map, key_size=KEY)
-    weight = weights_of(attention)
-
-    def naive(h: Array, q: Array) -> tuple[Array, Array]:
-        root = sqrt(len(h)) if feature_map == "scaling" else 1.0
-        keys = [weight["W_k.weight"] @ s / root for s in h]
-        return mix(np.array([weight["W_q.weight"] @ q / root @ k for k in keys]), h)
 
     compare(attention, naive)
 
