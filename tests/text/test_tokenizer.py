@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import unicodedata
 
 import pytest
 import sentencepiece
@@ -155,3 +156,17 @@ def test_a_file_that_is_not_a_model_is_rejected(tmp_path, content: bytes) -> Non
         Tokenizer.from_file(path)
     with pytest.raises(UserError, match=r"absent\.model: No such file"):
         Tokenizer.from_file(tmp_path / "absent.model")
+
+
+FORMS = ["ﬁne １２３", "Ｚwei Hunde", "e\u0301te\u0301", "①", "ｶﾞ", "x²"]
+
+
+def test_normalised_text_has_the_pieces_of_its_normal_form() -> None:
+    tokenizer = Tokenizer.train(SENTENCES, vocab_size=300, normalisation="nfkc")
+    plain = Tokenizer.train(SENTENCES, vocab_size=300)
+    assert tokenizer.normalises and not plain.normalises
+    for text in [*FORMS, *SENTENCES]:
+        normal = unicodedata.normalize("NFKC", text)
+        assert tokenizer.encode(text) == tokenizer.encode(normal)
+        assert tokenizer.decode(tokenizer.encode(text)) == normal
+        assert plain.decode(plain.encode(text)) == text

@@ -1,0 +1,133 @@
+"""Preparing: the scan of all pairs, advice about the size of a vocabulary, and counts of changed and known pairs."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sharded import SETTINGS
+
+from nmt.data.filters import Duplicates, Filters
+from nmt.data.pair import Pair
+from nmt.errors import UserError
+from nmt.text import prepare as module
+from nmt.text.duplicates import Overlap
+from nmt.text.pair_counts import PairCounts
+from nmt.text.prepare import open_prepared, prepare, scan_pairs, train_tokenizers
+from nmt.text.shards import Sharding
+
+
+def test_a_small_corpus_is_its_own_sample() -> None:
+    pairs = [Pair(str(number), "x") for number in range(50)]
+    result = scan_pairs(iter(pairs))
+    assert (result.count, result.sample, result.is_complete) == (50, pairs, True)
+    assert scan_pairs(pairs).fingerprint == result.fingerprint
+    for changed in (pairs[:-1], pairs[::-1], [*pairs[:-1], pairs[-1]._replace(links=())]):
+        assert scan_pairs(changed).fingerprint != result.fingerprint
+
+
+def test_a_large_corpus_is_sampled_evenly_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SAMPLE_PAIRS", 10)
+    counts = [0] * 40
+    for seed in range(400):
+        monkeypatch.setattr(module, "SEED", seed)
+        result = scan_pairs(Pair(str(number), "x") for number in range(40))
+        numbers = [int(pair.source) for pair in result.sample]
+        assert (result.count, len(numbers), result.is_complete) == (40, 10, False)
+        assert numbers == sorted(set(numbers))
+        for number in numbers:
+            counts[number] += 1
+    # 100 expected, standard deviation 8.7
+    assert min(counts) > 60 and max(counts) < 140
+
+
+def text(generator: random.Random, letters: int, words: int) -> str:
+    alphabet = [chr(ord("一") + number) for number in range(letters)]
+    return " ".join("".join(generator.choices(alphabet, k=generator.randrange(1, 7))) for _ in range(words))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["bpe", "unigram"]),
+    st.booleans(),
+    st.tuples(st.integers(1, 900), st.integers(1, 900)),
+    st.sampled_from([5, 300, 600, 2000]),
+)
+def test_following_the_advice_ends_in_success(
+    seed: int, kind: Literal["bpe", "unigram"], joint: bool, letters: tuple[int, int], size: int
+) -> None:
+    generator = random.Random(seed)
+    pairs = [Pair(*(text(generator, count, 9) for count in letters)) for _ in range(generator.randrange(1, 40))]
+    chosen = replace(SETTINGS, kind=kind, joint=joint, vocab_size=size)
+    try:
+        train_tokenizers(chosen, pairs)
+    except UserError as error:
+        advice = dict(re.findall(r"; set tokenizer\.(\w+)=(\d+)$", "\n".join(error.problems), re.MULTILINE))
+        assert len(advice) == len(error.problems)
+        for tokenizer in train_tokenizers(replace(chosen, **{key: int(value) for key, value in advice.items()}), pairs):
+            assert joint or len(tokenizer) in {int(value) for value in advice.values()} | {size}
+
+
+def test_both_sides_are_named_in_one_message() -> None:
+    generator = random.Random(3)
+    pairs = [Pair("a small dog", text(generator, 900, 9)) for _ in range(40)]
+    with pytest.raises(UserError) as caught:
+        train_tokenizers(replace(SETTINGS, joint=False, vocab_size=400), pairs)
+    source, target = caught.value.problems
+    many = r"tokenizer\.vocab_size=400: the source text yields at most (\d+) pieces"
+    assert re.fullmatch(rf"{many}; set tokenizer\.source_vocab_size=\1", source)
+    assert target.startswith("tokenizer.vocab_size=400: the target text needs at least ")
+
+
+PAIRS = st.lists(st.builds(Pair, st.sampled_from(["a", "b ", "c", "", " "]), st.sampled_from(["x", "y", " y", ""])))
+
+
+@pytest.mark.thorough
+@given(PAIRS, PAIRS, PAIRS)
+def test_counts_are_those_of_a_plain_search(train: list[Pair], valid: list[Pair], test: list[Pair]) -> None:
+    pair_counts = {"valid": PairCounts(), "test": PairCounts()}
+    overlap = Overlap({"valid": valid, "test": test})
+    assert list(overlap.watch(train)) == train
+    overlap.count(pair_counts)
+    known = [(pair.source.strip(), pair.target.strip()) for pair in train if pair.source.strip()]
+    for part, pairs in (("valid", valid), ("test", test)):
+        sides = [(pair.source.strip(), pair.target.strip()) for pair in pairs]
+        assert pair_counts[part].in_train == sum(pair in known for pair in sides)
+        assert pair_counts[part].sources_in_train == sum(source in [x for x, _ in known] for source, _ in sides)
+
+
+@pytest.mark.parametrize("shard_pairs", [1000, 7])
+@pytest.mark.parametrize("duplicates", [None, "exact"])
+def test_preparing_stores_and_prints_the_counts(
+    tmp_path: Path, shard_pairs: int, duplicates: Duplicates | None
+) -> None:
+    train = [Pair(f"a small dog {row}", f"ein Hund {row}") for row in range(20)] * 2
+    valid = [train[3], train[3], train[19], Pair("a small dog 4", "etwas anderes"), Pair("new", "neu")]
+    parts = {"train": train, "valid": iter(valid)}
+    filters = Filters(duplicates=duplicates)
+    prepared = prepare(parts, filters, SETTINGS, tmp_path / "data", sharding=Sharding(shard_pairs))
+    for counts in (prepared.pair_counts["valid"], open_prepared(tmp_path / "data").pair_counts["valid"]):
+        assert (counts.in_train, counts.sources_in_train) == (3, 4)
+        message = "4 of 5 sources also in train, 3 with the same target; scores on it do not hold for new text"
+        assert counts.lines()[1] == message
+    assert prepared.pair_counts["train"].overlap_lines() == []
+
+
+def test_changed_pairs_are_counted_and_stored_as_given(tmp_path: Path) -> None:
+    changed = [Pair("ﬁne １２３", "Mann"), Pair("a man", "ﬁx"), Pair("e\u0301", "Mann")]
+    pairs = [*changed, Pair("man", "Mann")]
+    counts = []
+    for normalisation in (None, "nfkc"):
+        folder = tmp_path / str(normalisation)
+        prepare({"train": pairs}, Filters(), replace(SETTINGS, vocab_size=275, normalisation=normalisation), folder)
+        prepared = open_prepared(folder)
+        assert prepared.corpora["train"].sources() == [pair.source for pair in pairs]
+        counts.append(prepared.pair_counts["train"].normalised)
+    assert counts == [0, len(changed)]
