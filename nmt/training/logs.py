@@ -340,7 +340,7 @@ class LiveProgress(pl.Callback):
         total = min((limit for limit in (by_epochs, by_steps) if limit is not None), default=None)
         # A resumed run has made its first batches at another time.
         end = time_left(self.batches, total, elapsed, before=self._first, word="at most")
-        made = f"{counted(trainer.global_step, 'update')} in {duration(elapsed)}"
+        made = f"{counted(trainer.global_step, 'update')} in {duration(self.elapsed + elapsed)}"
         loss = f"loss {task.interval.means['train_loss']:.3f}"
         return f"epoch {trainer.current_epoch + 1}  {made}  {loss}  {self.tokens_per_s:,.0f} tokens/s{end}"
 

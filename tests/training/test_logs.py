@@ -7,6 +7,8 @@ import re
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from tiny import ONE_EPOCH, metrics, summary
 
 from nmt.commands.train import train
-from nmt.training.logs import MetricsFile
+from nmt.training.logs import LiveProgress, MetricsFile
 from nmt.training.metrics import COLUMNS, HEADER, read_rows
 
 
@@ -86,6 +88,15 @@ def test_metrics_are_written_for_tensorboard_too(finished: Path) -> None:
     events.Reload()
     for logged, row in zip(events.Scalars("valid_loss"), metrics(finished, "valid_loss"), strict=True):
         assert logged.step == int(row["step"]) and logged.value == pytest.approx(float(row["valid_loss"]), rel=1e-6)
+
+
+def test_the_time_of_a_resumed_run_is_that_of_all_its_updates() -> None:
+    live = LiveProgress()
+    live.load_state_dict({"elapsed": 100.0})
+    trainer: Any = SimpleNamespace(global_step=506, accumulate_grad_batches=1, current_epoch=3)
+    settings = SimpleNamespace(max_epochs=None, max_steps=None)
+    task = SimpleNamespace(settings=settings, interval=SimpleNamespace(means={"train_loss": 3.0}))
+    assert live._text(trainer, task, 20.0).startswith("epoch 4  506 updates in 2 min  loss 3.000")
 
 
 @pytest.mark.parametrize("step", ["-1", str(1 << 63), "9" * 400])
