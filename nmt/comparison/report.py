@@ -81,7 +81,7 @@ def write_report(
     write_csv(rows, csv_columns(buckets, options.engines, options.beams), folder / "results.csv")
     figures = folder / "figures"
     make_folder(figures)
-    notes = explain_measures(options, sum(len(group) for _, group in timed), test.tokenizer)
+    notes = explain_measures(options, sum(len(group) for _, group in timed), test.tokenizer, rows)
     notes += [(f"not timed: {label}, {engine}", reason) for (label, engine), reason in failures.items()]
     sections: list[tuple[str, Sequence[SectionPart]]] = [
         ("", summarise(rows, baseline.label, len(test.sources), missing)),

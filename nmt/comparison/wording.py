@@ -62,10 +62,11 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def explain_measures(options: CompareOptions, timed: int, tokenizer: str) -> list[tuple[str, str]]:
+def explain_measures(options: CompareOptions, timed: int, tokenizer: str, rows: Sequence[Row]) -> list[tuple[str, str]]:
     """Return an explanation of each number of the report."""
+    lowercase = all("case:lc" in str(run.summary.get("signatures")) for row in rows for run in row.runs)
     cores = "all cores" if options.threads is None else counted(options.threads, "thread")
-    signatures = corpus_scores([""], [""], tokenizer=tokenizer).signatures
+    signatures = corpus_scores([""], [""], lowercase=lowercase, tokenizer=tokenizer).signatures
     return [
         (
             "n and ±",

@@ -125,7 +125,7 @@ def test_report(
     hypotheses, own_links = _translate(translator, sources, search)
     write_lines(folder / run_files.TRANSLATIONS, hypotheses)
     tokenizer = choose_tokenizer(references, evaluation.tokenizer).tokenizer
-    scores = corpus_scores(hypotheses, references, tokenizer=tokenizer)
+    scores = corpus_scores(hypotheses, references, lowercase=translator.lowercase, tokenizer=tokenizer)
     print_hints(Choice(tokenizer), hypotheses, references, finished=False)
     results = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
     if golds is None and test.has_links:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import BAHDANAU, random_trained, tiny_config
@@ -23,12 +24,20 @@ def normalising_tokenizer() -> Tokenizer:
     return train_sentencepiece(lines, model_type="unigram", vocab_size=40)
 
 
-def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path, attention: dict[str, object] = BAHDANAU) -> None:
-    """Write the report of an untrained model on ``pairs`` into ``folder``."""
+def report_on(
+    pairs: list[Pair],
+    tokenizer: Tokenizer,
+    folder: Path,
+    attention: dict[str, object] = BAHDANAU,
+    *,
+    lowercase: bool = False,
+) -> dict[str, Any]:
+    """Write the report of an untrained model on ``pairs`` into ``folder``, and return its numbers."""
     write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer)
     translator = Translator(random_trained(tiny_config(attention), tokenizer, longest_source=20, seed=1))
+    translator.lowercase = lowercase
     search = SearchOptions(beam_size=1, max_length=4)
-    report_of_test_set(translator, Corpus.open(folder / "test.arrow"), folder, search, EvaluationSettings())
+    return report_of_test_set(translator, Corpus.open(folder / "test.arrow"), folder, search, EvaluationSettings())
 
 
 def test_alignment_page_counts_the_words_of_the_text_and_not_of_its_normal_form(tmp_path: Path) -> None:
@@ -104,6 +113,13 @@ def test_line_breaks_in_a_test_text_do_not_change_word_numbers(tmp_path: Path) -
     assert texts == ["a\u00a0dog sees\n", "ein\u00a0Hund sieht\n"]
     links = (tmp_path / "test.references.links.txt").read_text().split()
     assert {link.partition("-")[2] for link in links} == {"0", "1"}
+
+
+@pytest.mark.parametrize(("lowercase", "case"), [(True, "lc"), (False, "mixed")])
+def test_signatures_say_whether_case_counts(lowercase: bool, case: str, tmp_path: Path) -> None:
+    pairs = [Pair("a cat", "eine Katze")]
+    signatures = report_on(pairs, normalising_tokenizer(), tmp_path, lowercase=lowercase)["signatures"]
+    assert all(f"case:{case}|" in signatures[metric] for metric in ("bleu", "chrf"))
 
 
 def test_test_set_without_a_gold_link_has_no_error_rate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
