@@ -61,7 +61,9 @@ class TokenizerSettings:
         return ("tokenizer.vocab_size", self.vocab_size) if size is None else (f"tokenizer.{side}_vocab_size", size)
 
     def conflicts(self) -> Iterator[str]:
-        """Yield a message where a joint vocabulary is given a model of the target side, or a size of one side."""
+        """Yield a message for a setting without effect: of one side of a joint vocabulary, or beside given models."""
+        if self.normalisation is not None and None not in (self.model_of("source")[1], self.model_of("target")[1]):
+            yield f"tokenizer.normalisation={self.normalisation}: your own model has its own; remove this setting"
         if not self.joint:
             return
         for key in ("source_vocab_size", "target_vocab_size"):

@@ -191,6 +191,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("output=mine tokenizer=[]", "tokenizer: missing"),
         (f"{TRAIN} tokenizer.vocab_size=0", "tokenizer.vocab_size=0: must be at least 5 (conf/tokenizer/bpe.yaml)"),
         (f"{TRAIN} tokenizer.target_model=tgt", "tokenizer.target_model=tgt: a joint vocabulary reads tokenizer.sour"),
+        (f"{TRAIN} tokenizer.source_model=tgt tokenizer.normalisation=nfkc", "tokenizer.normalisation=nfkc: your own"),
         (f"{TRAIN} data.test.links=tgt", "data.test.src=null: must be given"),
         (f"{TRAIN} data.max_length=1", "0 of 4 pairs kept"),
         (f"{TRAIN} data=txt", "data=txt: no such choice; did you mean text?"),
