@@ -100,3 +100,16 @@ def test_a_format_that_is_read_as_text_is_named(
     printed = "".join(capsys.readouterr())
     assert printed.startswith(f"warning: data.train.src={name}: read as plain text, with its markup; {fix}")
     assert printed.count("warning") == 1
+
+
+@pytest.mark.parametrize("test", ["valid", "test"])
+def test_a_test_set_that_chooses_the_model_is_named(
+    test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("train", "valid", "test"):
+        for side in ("en", "de"):
+            Path(f"{name}.{side}").write_text(f"{name} {side}\n")
+    train, valid, tested = ({"src": f"{name}.en", "tgt": f"{name}.de"} for name in ("train", "valid", test))
+    ParallelFiles(train=train, valid=valid, test=tested)()
+    assert ("data.test.src=valid.en: the validation text too" in capsys.readouterr().err) is (test == "valid")
