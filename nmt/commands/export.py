@@ -105,8 +105,8 @@ def _print_files(folder: Path) -> None:
     files = sorted(folder.iterdir())
     for file in files:
         if file.suffix in (".onnx", ".bin", ".npz"):
-            print(f"{file}  {file.stat().st_size / 2**20:.1f} MB")
-    print(f"{folder}  {sum(file.stat().st_size for file in files) / 2**20:.1f} MB in total")
+            print(f"{file}  {file.stat().st_size / 10**6:.1f} MB")
+    print(f"{folder}  {sum(file.stat().st_size for file in files) / 10**6:.1f} MB in total")
 
 
 def _likely_pieces(trained: TrainedModel, options: ExportOptions) -> LikelyPieces | None:

@@ -35,7 +35,10 @@ def test_onnx_translations_equal_torch_and_need_no_torch(
     assert "engine" not in error
     names = ["align.onnx", "encode.int8.onnx", "encode.onnx", "search.int8.onnx", "search.onnx"]
     names += ["step.int8.onnx", "step.onnx", "weights.bin", "weights.int8.bin", "onnx"]
-    assert [Path(line.split()[0]).name for line in call(export, f"model={model}").lines] == names
+    printed = call(export, f"model={model}").lines
+    assert [Path(line.split()[0]).name for line in printed] == names
+    megabytes = sum(file.stat().st_size for file in (model / "onnx").iterdir()) / 1_000_000
+    assert printed[-1] == f"{model / 'onnx'}  {megabytes:.1f} MB in total"
     arguments = [f"model={model}", "engine=onnx", "alignments=onnx"]
     assert run_without_torch("translate", arguments, TEXT).splitlines() == expected
     assert Path("onnx").read_text() == Path("torch").read_text()
