@@ -45,6 +45,7 @@ CONVERTED = "multi_head-transformer"  # these students run in CTranslate2 too
 STUDENTS = {
     "captions": [
         "bahdanau-lstm-distilled-long",
+        "bahdanau-lstm-both-long",
         "located_memory-mingru-distilled-long",
         "located_memory-lstm-distilled-wide",
         f"{CONVERTED}-distilled",
