@@ -136,13 +136,14 @@ def _learn_shortlist(trained: TrainedModel, options: ExportOptions, size: int) -
     from nmt.data.sources import is_prepared
     from nmt.inference.onnx.shortlist import learn_translations
     from nmt.text.prepare import open_prepared
+    from nmt.text.prepared_settings import missing_parts
     from nmt.text.tokenizer import other_side
 
     data = trained.config["data"]
     trained_on = Path(str(data.get("folder"))) if is_prepared(data) else Path(options.model) / "data"
     folder = trained_on if options.corpus is None else Path(options.corpus)
-    if not (folder / "train.arrow").is_file():
-        raise UserError(f"shortlist={size}: {folder} has no train.arrow to learn from; set corpus=FOLDER")
+    if missing_parts(folder, ["train"]):
+        raise UserError(f"shortlist={size}: {folder} has no training text to learn from; set corpus=FOLDER")
     prepared = open_prepared(folder)
     if other_side(prepared, trained):
         raise UserError(

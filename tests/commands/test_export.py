@@ -23,6 +23,7 @@ from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.onnx.model import OnnxModel, exported_engines
 from nmt.inference.translator import Translator
 from nmt.text.prepare import prepare
+from nmt.text.shards import Sharding
 from nmt.text.tokenizer import Tokenizer
 
 
@@ -188,6 +189,11 @@ def test_shortlist_is_learnt_from_a_corpus(make_model: Callable[..., Path], call
     )
     (corpus / "train.arrow").write_bytes(content)
     words = [f"model={model}", "engine=onnx"]
+    shards = tmp_path / "shards"
+    tokenizers = (trained.source, trained.target)
+    prepare({"train": pairs}, Filters(), SETTINGS, shards, tokenizers=tokenizers, sharding=Sharding(1, 1))
+    lines, _ = call(export, *words, "shortlist=5", f"corpus={shards}")
+    assert any("shortlist.npz" in line for line in lines) and not (shards / "train.arrow").exists()
     lines, _ = call(export, *words, "shortlist=5", f"corpus={corpus}")
     assert any("shortlist.npz" in line for line in lines)
     lines, error = call(translate, f"model={model}", "shortlist=true", stdin=TEXT)
