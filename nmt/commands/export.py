@@ -66,11 +66,11 @@ def export(options: ExportOptions) -> None:
             raise UserError(
                 f"{key}={getattr(options, key)}: graphs with an adapter need a new folder; add output=FOLDER"
             )
-        _print_files(_write(options))
+        print_files(_write(options))
         return
     with output_folder(Path(options.output)) as folder:
         _write(options, folder)
-    _print_files(Path(options.output))
+    print_files(Path(options.output))
     print(f"translate with: nmt-translate {shlex.join([f'model={options.output}'])} < in.txt > out.txt")
 
 
@@ -101,7 +101,8 @@ def _write(options: ExportOptions, deployment: Path | None = None) -> Path:
     return export(trained, Path(options.model), likely, engines=engines, fingerprint=fingerprint)
 
 
-def _print_files(folder: Path) -> None:
+def print_files(folder: Path) -> None:
+    """Print the size of each graph and table in the folder, and of the whole folder."""
     files = sorted(folder.iterdir())
     for file in files:
         if file.suffix in (".onnx", ".bin", ".npz"):

@@ -14,7 +14,7 @@ from commands.texts import TEXT, Call
 from sharded import SETTINGS
 
 import nmt.commands.export as export_command
-from nmt.commands.export import export
+from nmt.commands.export import export, print_files
 from nmt.commands.translate import translate
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair
@@ -36,14 +36,17 @@ def test_onnx_translations_equal_torch_and_need_no_torch(
     assert "engine" not in error
     names = ["align.onnx", "encode.int8.onnx", "encode.onnx", "search.int8.onnx", "search.onnx"]
     names += ["step.int8.onnx", "step.onnx", "weights.bin", "weights.int8.bin", "onnx"]
-    printed = call(export, f"model={model}").lines
-    assert [Path(line.split()[0]).name for line in printed] == names
-    megabytes = sum(file.stat().st_size for file in (model / "onnx").iterdir()) / 1_000_000
-    assert printed[-1] == f"{model / 'onnx'}  {megabytes:.1f} MB in total"
+    assert [Path(line.split()[0]).name for line in call(export, f"model={model}").lines] == names
     arguments = [f"model={model}", "engine=onnx", "alignments=onnx"]
     assert run_without_torch("translate", arguments, TEXT).splitlines() == expected
     assert Path("onnx").read_text() == Path("torch").read_text()
     assert call(translate, f"model={model}", stdin=TEXT) == (expected, "engine: onnx\n")
+
+
+def test_sizes_are_in_megabytes_of_a_million_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "weights.bin").write_bytes(bytes(3_000_000))
+    print_files(tmp_path)
+    assert capsys.readouterr().out.splitlines() == [f"{tmp_path}/weights.bin  3.0 MB", f"{tmp_path}  3.0 MB in total"]
 
 
 @pytest.fixture
