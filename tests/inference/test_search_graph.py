@@ -24,6 +24,7 @@ from nmt.text.specials import EOS
 VOCABULARY = 12
 # The log-probabilities of a piece depend on the two pieces before it: ``table`` has a row for each pair of them.
 STEP = """
+    axis = Constant <value_ints = [-1]> ()
     last = Unsqueeze (parents, axis)
     second = GatherND <batch_dims = 1> (previous, last)
     rows = Mul (second, size)
@@ -71,7 +72,7 @@ def drawn_options(rng: np.random.Generator) -> Iterator[SearchOptions]:
 
 def toy_engine(table: np.ndarray) -> OnnxEngine:
     """Return the engine of a model whose log-probabilities stand in a table."""
-    constants = {"axis": np.array([-1]), "size": np.array(VOCABULARY), "table": table}
+    constants = {"size": np.array(VOCABULARY), "table": table}
     names = {"tokens": 2, "parents": 2, "previous": 2, "k": 1}
     outputs = {"log_probs": TensorProto.FLOAT, "candidates": TensorProto.INT64, "weights": TensorProto.FLOAT}
     outputs["previous.after"] = TensorProto.INT64

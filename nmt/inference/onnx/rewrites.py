@@ -11,6 +11,7 @@ onnxruntime's ``DynamicQuantizeLinear``, would let the other lines of a batch ch
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import cached_property
 
 import numpy as np
 import onnx
@@ -141,10 +142,9 @@ class _Graph:
     """Writes the nodes of a quantised graph, and collects the constants that they need."""
 
     def __init__(self, model: onnx.ModelProto, bounded_inputs: Collection[str]) -> None:
-        graph = onnx.shape_inference.infer_shapes(model).graph
-        self.values = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
-        self.weights = {weight.name: numpy_helper.to_array(weight) for weight in graph.initializer}
-        self.producers = {name: node for node in graph.node for name in node.output}
+        self.model = model
+        self.weights = {weight.name: numpy_helper.to_array(weight) for weight in model.graph.initializer}
+        self.producers = {name: node for node in model.graph.node for name in node.output}
         self.bounded_inputs = bounded_inputs
         self.added: list[onnx.TensorProto] = []
         self.scale = self._constant("activation.scale", np.array(1 / STEPS, dtype=np.float32))
@@ -191,7 +191,13 @@ class _Graph:
         if node is None or node.op_type != "Softmax":
             return False
         axis = node.attribute[0].i if node.attribute else -1
-        return axis in (-1, len(self.values[name].shape.dim) - 1)
+        return axis in (-1, self._ranks[name] - 1)
+
+    @cached_property
+    def _ranks(self) -> dict[str, int]:
+        """The number of axes of each value."""
+        graph = onnx.shape_inference.infer_shapes(self.model).graph
+        return {value.name: len(value.type.tensor_type.shape.dim) for value in (*graph.value_info, *graph.output)}
 
     def _product(self, node: NodeProto) -> Iterator[NodeProto]:
         source = node.input[0]

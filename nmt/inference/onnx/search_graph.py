@@ -154,16 +154,17 @@ def _of_one_sentence(graph: onnx.GraphProto) -> Iterator[NodeProto]:
     producers = {name: node for node in graph.node for name in node.output}
     masks = {"mask": True}  # each has one value everywhere, because a single sentence has no padding
     for node in graph.node:
-        source = next(iter(node.input), "")
+        source = node.input[0] if node.input else ""
         if source in masks and node.op_type in ("Not", "Unsqueeze"):
             masks[node.output[0]] = masks[source] != (node.op_type == "Not")
-        first, *others = (producers.get(name) for name in node.input)
-        if node.op_type == "GatherND" and others[0] is not None and others[0].input[0] == "parents":
-            yield helper.make_node("Gather", [node.input[0], _own("step_parents")], node.output, axis=1)
+        indices = producers.get(node.input[1]) if node.op_type == "GatherND" else None
+        scores = producers.get(source) if "log_probs" in node.output else None
+        if indices is not None and "parents" in indices.input:
+            yield helper.make_node("Gather", [source, _own("step_parents")], node.output, axis=1)
         elif source in masks and node.op_type == "Where":
             yield helper.make_node("Identity", [node.input[1 if masks[source] else 2]], node.output)
-        elif "log_probs" in node.output and first is not None and first.op_type == "Reshape":
-            yield helper.make_node("TopK", [first.input[0], "k"], node.output)  # arrays (n,V), which become (1,n,V)
+        elif scores is not None and scores.op_type == "Reshape":  # from (n,V) to (1,n,V)
+            yield helper.make_node("TopK", [scores.input[0], "k"], node.output)
         else:
             yield node
 
