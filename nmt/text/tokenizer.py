@@ -117,9 +117,8 @@ class Tokenizer:
         self._byte_pieces = {self._pieces[our_id] for our_id in self._bytes}
         byte_ids = {byte: our_id for our_id, byte in self._bytes.items()}
         complete = len(byte_ids) == 256
-        self._stand_in_ids, self._space_sign_ids = (
-            [byte_ids[byte] for byte in sign.encode()] if complete else [] for sign in (STAND_IN, SPACE)
-        )
+        self._stand_in_ids = [byte_ids[byte] for byte in STAND_IN.encode()] if complete else []
+        self._space_sign_ids = [byte_ids[byte] for byte in SPACE.encode()] if complete else []
 
     @classmethod
     def train(
