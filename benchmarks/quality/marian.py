@@ -49,6 +49,7 @@ STUDENTS = {
         "located_memory-mingru-distilled-long",
         "located_memory-lstm-distilled-wide",
         f"{CONVERTED}-distilled",
+        f"{CONVERTED}-both",
     ],
     "tatoeba": PLANS["tatoeba"].cells,
 }

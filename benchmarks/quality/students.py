@@ -41,10 +41,10 @@ CELLS += [f"{cell}-long" for cell in ("bahdanau-lstm-distilled", "located_memory
 CELLS += ["located_memory-mingru-distilled-long"]
 CELLS += [f"located_memory-{decoder}-distilled-wide" for decoder in ("lstm", "mingru")]
 CELLS += ["bahdanau-lstm-interpolated", "bahdanau-lstm-original", "bahdanau-lstm-both-long", "memory-lstm-original"]
-CELLS += ["multi_head-transformer-distilled"]
+CELLS += ["multi_head-transformer-distilled", "multi_head-transformer-both"]
 TATOEBA_CELLS = ["bahdanau-lstm-distilled", "located_memory-mingru-distilled"]
 TATOEBA_CELLS += ["bahdanau-lstm-both", "bahdanau-lstm-distilled-wide", "bahdanau-lstm-both-wide"]
-TATOEBA_CELLS += ["multi_head-transformer-distilled"]
+TATOEBA_CELLS += ["multi_head-transformer-distilled", "multi_head-transformer-both"]
 SIZE = 192
 DROPOUT = 0.2
 WIDE = 256  # units of students called wide
@@ -103,7 +103,7 @@ def train(cells: Sequence[str], args: Any, data: Path, runs: Runs) -> None:
         attention, decoder, name, *more = cell.split("-")
         is_transformer = decoder == "transformer"
         is_long = bool(more) or is_transformer
-        dropout = plan.long_dropout if is_long and name != "both" else DROPOUT
+        dropout = plan.long_dropout if is_transformer or (is_long and name != "both") else DROPOUT
         count = plan.long_epochs if is_long else args.epochs
         if name == "both":
             count //= 2
@@ -188,7 +188,9 @@ def write_report(file: Path, args: Any, data: Path, runs: Runs) -> None:
     if any(name.endswith(("long", "wide")) for name in plan.cells):
         facts.append(f"long: {plan.long_epochs} epochs, dropout {plan.long_dropout}; wide: as long, with {WIDE} units")
     if any("-both" in name for name in plan.cells):
-        facts.append(f"both: translations and references, half as many epochs, dropout {DROPOUT}")
+        facts.append(
+            f"both: translations and references, half as many epochs, recurrent decoders with dropout {DROPOUT}"
+        )
     facts += [f"all: {' '.join(plan.shared)}"] if plan.shared else []
     facts += [
         f"{corpus.sets[1]}, both sides lower-cased, beam 5, one seed; source words per second of processor time, one "
