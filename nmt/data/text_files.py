@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager
+from io import FileIO
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from nmt.data.invisible import BYTE_ORDER_MARK
 from nmt.data.links import LinkSettings, links_of_first, parse_links, require_links
@@ -39,8 +40,6 @@ def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
                 grew = f"grew while it was read; only its first {counted(count, 'line')} were read"
                 what = grew if after[0] > before[0] else "changed while it was read; run the command again"
                 print_message(f"warning: {name}: {what}")
-            elif after[0] and after[0] > os.lseek(stream.fileno(), 0, os.SEEK_CUR):
-                raise EOFError  # bz2 and lzma stop without a word at data that they cannot read
     except UserError:
         raise
     except Exception as error:
@@ -96,15 +95,40 @@ def cr_problem(name: str | Path) -> str:
     return f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < {shell_name(str(name))} > NEW"
 
 
-def _open_bytes(path: str | Path) -> Any:
-    if path != "-":
-        return opener(str(path))(path, "rb")
+class _File(FileIO):
+    """A file that knows whether its end was read."""
+
+    ended = False
+
+    def read(self, size: int | None = -1, /) -> Any:
+        data = super().read(size)
+        self.ended = not data
+        return data
+
+
+@contextmanager
+def _open_bytes(path: str | Path) -> Iterator[Any]:
+    """Yield a stream of bytes. Raises EOFError if compressed data ends before its file does."""
+    open_stream = opener(str(path))
+    if path == "-":
+        yield _stdin()
+    elif open_stream is open:
+        with open(path, "rb") as stream:
+            yield stream
+    else:
+        with _File(path) as file, open_stream(file) as stream:
+            yield stream
+            if not file.ended:  # bz2 and lzma stop without a word at data that they cannot read
+                raise EOFError
+
+
+def _stdin() -> BinaryIO:
     if sys.stdin is None:
         raise UserError(f"{STDIN}: closed; pipe text into the command, or name a file")
     if sys.stdin in _opened and not sys.stdin.isatty():
         raise UserError("-: stdin was read already, and can be read once; name a file for the other text")
     _opened[:] = [sys.stdin]
-    return nullcontext(sys.stdin.buffer)
+    return sys.stdin.buffer
 
 
 def _size_and_time(stream: Any, name: str) -> tuple[int, int]:
