@@ -238,6 +238,12 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_graphs_hold_no_paths_of_the_machine_that_wrote_them(short_run: Path) -> None:
+    graphs = [file.read_bytes() for file in short_run.rglob("*.onnx")]
+    assert graphs
+    assert not any(b'.py", line' in graph for graph in graphs)
+
+
 @pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
 def test_a_copy_translates_as_the_original(short_run: Path, copied: Callable[[Translator], Translator]) -> None:
     translator = Translator.load(short_run, engine="onnx", threads=1)

@@ -267,6 +267,8 @@ def write_graph(
         graph = program.model_proto
     fix_summation_order(graph.graph)
     _name(graph.graph, inputs, outputs)
+    for node in graph.graph.node:
+        del node.metadata_props[:]  # they hold the paths of our source files on this machine
     # Remove the sizes that the exporter inferred from its example: some of them are wrong for other sources.
     del graph.graph.value_info[:]
     for output in graph.graph.output:
