@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -41,8 +41,7 @@ def build_schedule(config: Train, optimizer: Optimizer, total_steps: Callable[[]
     target = locate(block["_target_"], SCHEDULE, trust=config.trust)
     if _needs_total_steps(config):
         supplied["total_steps"] = total_steps()
-    plateau = isinstance(target, type) and issubclass(target, ReduceLROnPlateau)  # CyclicLR's mode is not min or max
-    if plateau and not issubclass(target, Plateau):  # type: ignore[arg-type]
+    if _is_plateau(target) and not issubclass(target, Plateau):  # CyclicLR's mode is not min or max
         supplied["mode"] = "min" if config.training.monitor == "valid_loss" else "max"
     schedule: LRScheduler = construct(block, SCHEDULE, trust=config.trust, **supplied)
     return schedule
@@ -61,7 +60,8 @@ def optimizer_problems(config: Train) -> Iterator[str]:
         return
     patience = config.schedule.block.get("patience")
     last = config.training.patience
-    if isinstance(patience, int) and last is not None and patience + 2 > last:
+    target = locate(schedule, SCHEDULE, trust=config.trust)
+    if _is_plateau(target) and isinstance(patience, int) and last is not None and patience + 2 > last:
         why = f"training.patience={last} ends training before the rate is lowered"
         yield f"schedule.patience={patience}: {why}; set training.patience={patience + 2} or more"
     part = f"optimizer: {config.optimizer['_target_']}"
@@ -87,8 +87,13 @@ def _needs_total_steps(config: Train) -> bool:
 
 def _counts_updates(config: Train) -> bool:
     target = locate(config.schedule.block["_target_"], SCHEDULE, trust=config.trust)
-    plateau = isinstance(target, type) and issubclass(target, ReduceLROnPlateau)
-    return ("warmup_steps" in signature(target).parameters and not plateau) or _needs_total_steps(config)
+    warms_up = "warmup_steps" in signature(target).parameters
+    return (warms_up and not _is_plateau(target)) or _needs_total_steps(config)
+
+
+def _is_plateau(target: Callable[..., Any]) -> TypeGuard[type[ReduceLROnPlateau]]:
+    """Whether the schedule ``target`` lowers the rate after validations without progress."""
+    return isinstance(target, type) and issubclass(target, ReduceLROnPlateau)
 
 
 def step_schedule(schedule: LRScheduler, metric: Any) -> None:

@@ -62,9 +62,9 @@ class SignDescent(Optimizer):
 
 
 class Halving(LRScheduler):
-    def __init__(self, optimizer, *, every: Annotated[int, AtLeast(1)]) -> None:
+    def __init__(self, optimizer, *, every: Annotated[int, AtLeast(1)], patience: int = 0) -> None:
         calls.append("Halving")
-        self.every = every
+        self.every, self.patience = every, patience
         super().__init__(optimizer)
 
     def get_lr(self):
@@ -110,7 +110,7 @@ YAMLS = [
     ("data", "letters_class", "_target_: mine.Letters\npairs: 60\nlowercase: false"),
     ("optimizer", "sign", "_target_: mine.SignDescent\nlr: 0.004"),
     ("optimizer", "sgd", "_target_: torch.optim.SGD\nlr: 0.25\nmomentum: 0.5"),
-    ("schedule", "halving", "_target_: mine.Halving\nevery: 3"),
+    ("schedule", "halving", "_target_: mine.Halving\nevery: 3\npatience: 9"),
     ("schedule", "cosine", "_target_: torch.optim.lr_scheduler.CosineAnnealingLR\nT_max: 2\ninterval: epoch"),
     ("schedule", "one_cycle", "_target_: torch.optim.lr_scheduler.OneCycleLR\nmax_lr: 0.25\ninterval: update"),
     ("schedule", "plateau_epoch", "_target_: torch.optim.lr_scheduler.ReduceLROnPlateau\ninterval: epoch"),
