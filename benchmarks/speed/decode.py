@@ -1,8 +1,8 @@
 """Compare the decoding speed of the engines, and compare each with a lower bound.
 
-The model is the reference (two layers, 512, input feeding, 8,000 pieces) with random weights. No hypothesis may end, so
-every translation takes --steps decoder steps. The engines take turns. The lower bound ("floor") is the time of the
-model's matrix products alone, each at the best rate that any library reached for its shape in the same process.
+The model is the reference (two layers, 512, input feeding, 8,000 pieces) with random weights. All translations have
+the same length, so that each takes --steps decoder steps. The engines take turns. The lower bound ("floor") is the time
+of the model's matrix products alone, each at the best rate that any library reached for its shape in the same process.
 
     python -m benchmarks.speed.decode                                     320 lines of 15 pieces, beam 5, batches of 32
     python -m benchmarks.speed.decode --lines 50 --batch 1                one line at a time
@@ -21,7 +21,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -204,26 +204,14 @@ class Peer:
             sys.exit(f"ct2_peer.py ended with {self.process.wait()}; its messages are above")
 
 
-class Endless(NamedTuple):
-    """An engine that never returns ``</s>``, so that all translations have the same length."""
-
-    engine: Any
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
-
-    def step(self, state: Any, tokens: Any, parents: Any, k: int, banned: Sequence[int] | None = None) -> Any:
-        return self.engine.step(state, tokens, parents, k, (*(banned or ()), EOS))
-
-
 def decode_steps(engine: Any, lines: list[list[int]], beam: int, batch: int, steps: int) -> None:
     """Translate with exactly ``steps`` decoder steps per line; the last step is the one for ``</s>``."""
     if isinstance(engine, Peer):
         engine.decode()
         return
-    options = SearchOptions(beam_size=beam, max_length=steps - 1)
+    options = SearchOptions(beam_size=beam, max_length=steps - 1, min_length=steps - 1)
     batches = [lines[first : first + batch] for first in range(0, len(lines), batch)]
-    for translations in decode_batches(engine, lambda model, part: search(Endless(model), part, options), batches):
+    for translations in decode_batches(engine, lambda model, part: search(model, part, options), batches):
         assert all(len(hypotheses[0].tokens) == steps - 1 for hypotheses in translations)
 
 
