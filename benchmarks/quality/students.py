@@ -7,6 +7,7 @@ those of the folder that nmt-export engine=onnx-int8 writes.
 
     python -m benchmarks.quality.students --data data/multi30k
     python -m benchmarks.quality.students --cells memory-ssru-original --epochs 16
+    python -m benchmarks.quality.students --cells bahdanau-lstm-both-long --seed 2
     python -m benchmarks.quality.students --corpus tatoeba --data data/tatoeba-de-en
 """
 
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.quality.memory_gap import CORPORA, HALF, Corpus, add_corpus, files, sides
-from benchmarks.report import argument_parser, header, save, table
+from benchmarks.report import argument_parser, header, save, table, with_deviation
 from benchmarks.runs import Runs, evaluate, program
 from nmt import Translator
 from nmt.data.text_files import read_lines
@@ -74,16 +75,18 @@ PLANS = {
     "captions": Plan(CELLS, 20, 0.2, [], []),
     "tatoeba": Plan(TATOEBA_CELLS, 16, 0.1, ["optimizer.lr=0.001"], ["batches.max_tokens=2048", "precision=bf16"]),
 }
-COLUMNS = ("model", "parameters", "BLEU", "BLEU int8", "chrF int8", "MB int8", "words/s int8", "min")
+COLUMNS = ("model", "seeds", "parameters", "BLEU", "BLEU int8", "chrF int8", "MB int8", "words/s int8", "min")
 ROUNDS = 3
+SEEDS = 5  # the largest seed
 
 
 def main() -> None:
     parser = argument_parser(__doc__, "students.md", runs="runs/students", threads=1, report_only=True)
     add_corpus(parser, PLANS)
-    cells = sorted({*CELLS, *TATOEBA_CELLS})
-    parser.add_argument("--cells", nargs="+", choices=cells, help="students; default: all of the corpus")
+    cells = ["teacher", *sorted({*CELLS, *TATOEBA_CELLS})]
+    parser.add_argument("--cells", nargs="+", choices=cells, help="models; default: all students of the corpus")
     parser.add_argument("--epochs", type=int, default=12, help="of the students; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=1, help="of --cells; the text stays; default: %(default)s")
     args = parser.parse_args()
     corpus, plan = CORPORA[args.corpus], PLANS[args.corpus]
     data = args.data or Path(corpus.default)
@@ -98,8 +101,13 @@ def train(cells: Sequence[str], args: Any, data: Path, runs: Runs) -> None:
     corpus, plan = CORPORA[args.corpus], PLANS[args.corpus]
     original = files(corpus, data.resolve())
     teacher = f"{corpus.prefix}teacher"
-    runs.train(teacher, [*TEACHER, *plan.shared, *original])
+    teacher_words = [*TEACHER, *plan.shared, *original]
+    runs.train(teacher, teacher_words)
+    seed = [f"seed={args.seed}"] if args.seed > 1 else []
     for cell in cells:
+        if cell == "teacher":
+            runs.train(run_name(corpus, cell, args.seed), [*teacher_words, *seed])
+            continue
         attention, decoder, name, *more = cell.split("-")
         is_transformer = decoder == "transformer"
         is_long = bool(more) or is_transformer
@@ -120,7 +128,11 @@ def train(cells: Sequence[str], args: Any, data: Path, runs: Runs) -> None:
             runs.score(teacher, name, partial(distil, corpus=corpus, data=data, output=output, settings=settings))
             text = [f"data.train.{side}={(output / f'train.{side}').resolve()}" for side in ("src", "tgt")]
             text += original[2:]
-        runs.train(f"{corpus.prefix}{cell}", [*words, *plan.shared, *text])
+        runs.train(run_name(corpus, cell, args.seed), [*words, *plan.shared, *text, *seed])
+
+
+def run_name(corpus: Corpus, cell: str, seed: int) -> str:
+    return f"{corpus.prefix}{cell}" + (f"-seed{seed}" if seed > 1 else "")
 
 
 def student(size: int, dropout: float) -> list[str]:
@@ -170,13 +182,16 @@ def write_report(file: Path, args: Any, data: Path, runs: Runs) -> None:
     rows = []
     for name in ("teacher", *plan.cells):
         title = name.replace("-", ", ")
-        run = runs.finished(corpus.prefix + name)
-        if run is None:
+        names = [run_name(corpus, name, seed) for seed in range(1, SEEDS + 1)]
+        finished = {run: record for run in names if (record := runs.finished(run)) is not None}
+        if not finished:
             rows.append([title, *["not run"] * (len(COLUMNS) - 1)])
             continue
-        score = runs.score(corpus.prefix + name, "test", partial(measure, corpus=corpus, data=data))
-        numbers = [f"{score['parameters'] / 1e6:.1f} M", *(f"{score[key]:.2f}" for key in ("bleu", "bleu_int8"))]
-        numbers += [f"{score['chrf_int8']:.2f}", f"{score['megabytes']:.1f}", f"{score['words_per_s']:,.0f}"]
+        measured = [runs.score(run, "test", partial(measure, corpus=corpus, data=data)) for run in finished]
+        score, run = measured[0], next(iter(finished.values()))
+        numbers = [str(len(finished)), f"{score['parameters'] / 1e6:.1f} M"]
+        numbers += [with_deviation([score[key] for score in measured]) for key in ("bleu", "bleu_int8", "chrf_int8")]
+        numbers += [f"{score['megabytes']:.1f}", f"{score['words_per_s']:,.0f}"]
         rows.append([title, *numbers, f"{run['seconds'] / 60:.0f}"])
     scores = runs.records.get(f"{corpus.prefix}teacher", {"scores": {}})["scores"]
     facts = [
@@ -193,8 +208,8 @@ def write_report(file: Path, args: Any, data: Path, runs: Runs) -> None:
         )
     facts += [f"all: {' '.join(plan.shared)}"] if plan.shared else []
     facts += [
-        f"{corpus.sets[1]}, both sides lower-cased, beam 5, one seed; source words per second of processor time, one "
-        "thread",
+        f"{corpus.sets[1]}, both sides lower-cased, beam 5; several seeds: mean ± deviation; the other columns are of "
+        "the first; source words per second of processor time, one thread",
         *(f"{name} text: {line}" for name in TEXTS for line in scores.get(name, {"lines": []})["lines"]),
     ]
     save(
