@@ -84,10 +84,10 @@ class Upper:
         tokens = ["x"] * MAX_LENGTH_CEILING if line == "endless" else []
         return Translation(line.upper(), score=-1.0, n_best=n_best, tokens=tokens)
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[Translation]:
+    def score(self, pairs: Sequence[tuple[str, str]], *, on_failure: object) -> list[Translation]:
         return [Translation(target, log_prob=-float(len(target))) for _, target in pairs]
 
-    def align(self, pairs: Sequence[tuple[str, str]]) -> list[frozenset[tuple[int, int]]]:
+    def align(self, pairs: Sequence[tuple[str, str]], *, on_failure: object) -> list[frozenset[tuple[int, int]]]:
         return [frozenset({(1, 0), (0, 1)}) for _ in pairs]
 
 

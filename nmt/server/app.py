@@ -28,6 +28,7 @@ from nmt.documents.segments import Segments, split_text
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.inference.bulk import Failure
 from nmt.inference.ensemble import Ensemble
+from nmt.inference.onnx.model import OnnxModel, is_deployment
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import LANGUAGE, SearchOptions
@@ -381,8 +382,10 @@ class Server:
         memory = self.memory_of(fields)
         if memory is None:
             pairs, model = self.pairs(fields, targets)
+            refuse = partial(refuse_pair, pairs)
             scores = model.call(
-                lambda translator: [float(pair.log_prob) for pair in translator.score(pairs)], lines=len(pairs)
+                lambda translator: [float(pair.log_prob) for pair in translator.score(pairs, on_failure=refuse)],
+                lines=len(pairs),
             )
         else:
             require_equal(len(targets), len(memory.texts), "memory")
@@ -393,7 +396,11 @@ class Server:
         """Our own /v1/align: links between the words of given translations."""
         fields = await self.fields(request)
         pairs, model = self.pairs(fields, texts_of(fields, self.limits, "translations")[0])
-        links = await self.wait_for(model.call(lambda translator: translator.align(pairs), lines=len(pairs)), request)
+        if not model.translator.attention.reads_source:
+            raise Refused(400, "translations: the model has no attention, which links words; name another model")
+        refuse = partial(refuse_pair, pairs)
+        aligned = model.call(lambda translator: translator.align(pairs, on_failure=refuse), lines=len(pairs))
+        links = await self.wait_for(aligned, request)
         return JSONResponse({"links": [sorted(map(list, of_pair)) for of_pair in links]})
 
     def pairs(self, fields: Mapping[str, Any], targets: Sequence[str]) -> tuple[list[tuple[str, str]], ServedModel]:
@@ -401,8 +408,11 @@ class Server:
         sources, _ = texts_of(fields, self.limits)
         require_equal(len(targets), len(sources), "q")
         model = self.model_of(fields, sources)[0]
-        if isinstance(model.translator.loaded_model, Ensemble):
+        loaded = model.translator.loaded_model
+        if isinstance(loaded, Ensemble):
             raise Refused(400, "translations: an ensemble only translates; name a single model")
+        if isinstance(loaded, OnnxModel) and is_deployment(loaded.root):
+            raise Refused(400, "translations: this model is an export, which only translates; name another model")
         return list(zip(sources, targets, strict=True)), model
 
     async def store_memory(self, request: Request) -> Response:
@@ -500,6 +510,11 @@ def require_prefix(translator: Translator, prefix: str, options: SearchOptions) 
         translator.read_prefixes([prefix], options)
     except UserError as error:
         raise Refused(400, str(error).replace("prefixes[0]", "prefix", 1)) from None
+
+
+def refuse_pair(pairs: Sequence[tuple[str, str]], row: int, reason: str) -> None:
+    """Raise Refused for a pair that the model cannot score."""
+    raise Refused(400, f"q: {pairs[row][0][:40]!r}…: {reason}")
 
 
 def require_equal(targets: int, sources: int, field: str) -> None:

@@ -162,6 +162,17 @@ def test_parts_that_a_model_does_not_have(client: Client) -> None:
     status, answer = client.post("/v1/translate", q=["a dog", ""], weights=True)
     values = answer["translations"][0]["weights"]["values"]
     assert status == 200 and (np.max(values) > 0) == first["alignments"] and len(values[0]) == 2
+    status, answer = client.post("/v1/align", q="a dog", translations="two cats")
+    assert status == (200 if first["alignments"] else 400) and ("the model has no attention" in str(answer)) == (
+        kind == "No"
+    )
+
+
+def test_a_pair_that_is_too_long_is_named() -> None:
+    with serving(translators={"low": tiny_translator("LowRankAttention")}) as client:
+        for path in ("/v1/score", "/v1/align"):
+            status, answer = client.post(path, q=["a", "日" * 110], translations=["a", "a"])
+            assert status == 400 and "q: '日日" in answer["error"] and "reads at most 300;" in answer["error"]
 
 
 def test_weights_of_long_texts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,8 +206,13 @@ def test_graphs_have_neither_memories_nor_slots(tmp_path: Path) -> None:
     config = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 4}, size=8)
     save_random(tmp_path, config, TOKENIZER, engines=["onnx"])
     translators = {"graphs": Translator.load(tmp_path, engine="onnx", threads=1)}
+    translators["deployed"] = Translator.load(tmp_path / "onnx", threads=1)
     with serving(translators=translators, memories=Memories(limit=2, max_bytes=5000, minutes=60)) as client:
-        [model] = client.send("/v1/models")[1]["models"]
+        for path in ("/v1/score", "/v1/align"):
+            assert client.post(path, q="a", translations="a")[0] == 200
+            status, answer = client.post(path, q="a", translations="a", model="deployed")
+            assert status == 400 and "an export, which only translates" in answer["error"]
+        model = client.send("/v1/models")[1]["models"][0]
         assert (model["alignments"], model["slots"], model["memories"]) == (True, False, False)
         status, answer = client.post("/v1/memories", q="a")
         assert status == 400 and answer["error"].startswith("memories: this model runs ONNX graphs")
