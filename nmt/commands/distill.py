@@ -71,6 +71,12 @@ class DistillOptions(WorkerOptions):
         if self.model is None and self.translations is None:
             raise UserError("model=null: no teacher; give model=FOLDER, or translations=FILE")
         refuse_both(self, "translations", "model")
+        if self.lowercase is not None and self.min_chrf is None and self.search.n_best == 1:
+            given = str(self.lowercase).lower()
+            raise UserError(
+                f"lowercase={given}: has an effect only with min_chrf= or search.n_best=; add one of them, or remove "
+                "lowercase="
+            )
 
 
 @command(HELP, DistillOptions)

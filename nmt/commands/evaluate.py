@@ -78,6 +78,7 @@ class EvaluateOptions(ModelOptions):
     engine: EngineName
 
     def __post_init__(self) -> None:
+        self.search.require_one_best("only the best translation of a line is scored")
         if self.alignments is not None:
             self._check_alignments()
             return

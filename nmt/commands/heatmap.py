@@ -89,6 +89,7 @@ class HeatmapOptions(ModelOptions):
         return self.tgt is not None or self.slots
 
     def __post_init__(self) -> None:
+        self.search.require_one_best("only the best translation of a line is drawn")
         if self.tgt is not None and self.engine not in ("auto", "torch"):
             raise UserError(
                 f"engine={self.engine}: given translations (tgt=) need engine=torch; remove engine={self.engine}"

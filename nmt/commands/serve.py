@@ -67,6 +67,7 @@ class ServeOptions(EngineOptions):
     sentences: bool
 
     def __post_init__(self) -> None:
+        self.search.require_one_best("each request gives its n_best or alternatives")
         if (code := self.search.sentences) is not None:
             raise UserError(f"search.sentences={code}: each model has a language here; give sentences=true or false")
 

@@ -70,6 +70,8 @@ def _search_conflicts(settings: Train) -> Iterator[str]:
     search = settings.search
     for setting in () if _reads_source(settings) else search.settings(ALIGNING):
         yield f"{setting}: a model without attention aligns no words; remove it or choose another attention"
+    if search.n_best > 1:
+        yield f"search.n_best={search.n_best}: only the best translation of the test set is written; remove it"
     for name, read in (("lexicon", read_lexicon), ("glossary", read_glossary), ("sentences", splitter)):
         if (value := getattr(search, name)) is not None:
             try:

@@ -19,6 +19,7 @@ from nmt.text.specials import BOS, EOS, PAD
 
 MAX_LENGTH_CEILING = 1000
 """Maximum number of target pieces of any translation, however long its source."""
+BEAM_SIZE = 5
 LANGUAGE = r"[A-Za-z]{2,3}(?:[-_]\w+)*"
 
 REWRITES = ("replace_unknown", "glossary", "terms", "keep_placeholders")
@@ -34,7 +35,7 @@ class SearchOptions:
     Raises UserError, which names the option, its value and the fix.
     """
 
-    beam_size: Annotated[int, AtLeast(1), AtMost(1000)] = 5
+    beam_size: Annotated[int, AtLeast(1), AtMost(1000)] = BEAM_SIZE
     """Live hypotheses per sentence (N)."""
     length_penalty: Annotated[float, AtLeast(0), AtMost(100)] = 1.0
     """alpha of Wu et al. 2016; 0 ranks by plain log-probability."""
@@ -99,9 +100,14 @@ class SearchOptions:
             raise UserError(f"search.terms={self.terms!r:.80}: must be a mapping of source terms to texts, or None")
         if self.method != "sample" and self.n_best > self.beam_size:
             raise UserError(f"search.n_best={self.n_best}: must be at most search.beam_size={self.beam_size}")
-        for name in ("top_k", "top_p"):
-            if self.method != "sample" and (value := getattr(self, name)) is not None:
+        for name, off in (("top_k", None), ("top_p", None), ("seed", 1)):
+            if self.method != "sample" and (value := getattr(self, name)) != off:
                 raise UserError(f"search.{name}={value}: needs sampling; set search.temperature as well")
+        if self.method == "sample" and self.beam_size != BEAM_SIZE:
+            raise UserError(
+                f"search.beam_size={self.beam_size}: samples need no beam; remove search=greedy or search.beam_size=, "
+                "or search.temperature="
+            )
         if self.max_length is not None and self.min_length > self.max_length:
             raise UserError(f"search.min_length={self.min_length}: must be at most search.max_length={self.max_length}")
         if self.lexicon is not None and not self.replace_unknown:
@@ -148,6 +154,11 @@ class SearchOptions:
             if value := getattr(self, name):
                 yield f"search.{name}={str(value).replace('True', 'true')}"
 
+    def require_one_best(self, reason: str) -> None:
+        """Raise UserError with the ``reason`` if more than the best translation is wanted."""
+        if self.n_best > 1:
+            raise UserError(f"search.n_best={self.n_best}: {reason}; remove search.n_best=")
+
     def with_spares(self) -> SearchOptions:
         """Return options for a search that also returns the endings beyond ``n_best``.
 
@@ -160,7 +171,8 @@ class SearchOptions:
 
     def with_best(self, count: int) -> SearchOptions:
         """Return options that find ``count`` translations of a line."""
-        beam_size = max(self.beam_size, -(-count // self.groups) * self.groups)
+        wanted = 0 if self.method == "sample" else -(-count // self.groups) * self.groups
+        beam_size = max(self.beam_size, wanted)
         return replace(self, n_best=count, beam_size=beam_size, mbr=self.mbr and max(self.mbr, count))
 
     def limits(self, source_lengths: Integers) -> Integers:

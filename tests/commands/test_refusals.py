@@ -29,6 +29,8 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=MODEL input=nowhere.txt", "nowhere.txt: No such file"),
         ("model=MODEL output=nowhere/out.txt", "nowhere/out.txt: cannot write"),
         ("model=MODEL search.n_best=6", "search.n_best=6: must be at most search.beam_size=5"),
+        ("model=MODEL search.seed=2", "search.seed=2: needs sampling; set search.temperature as well"),
+        ("model=MODEL search.temperature=1 search=greedy", "search.beam_size=1: samples need no beam; remove search=g"),
         ("model=MODEL scores=maybe", "scores=maybe: must be true or false"),
         ("model=MODEL device=gpu", "device=gpu: must be auto | cpu | cuda"),
         ("model=MODEL device=cuda:99", "device=cuda:99: not available"),
@@ -109,6 +111,10 @@ CASES: dict[Command, list[tuple[str, str]]] = {
             "lowercase=true: has an effect only with model= or hypotheses=",
         ),
         ("tgt=tgt model=MODEL src=src links_base=1", "links_base=1: has an effect only with links=; add it, or remove"),
+        (
+            "tgt=tgt model=MODEL src=src search.n_best=2",
+            "search.n_best=2: only the best translation of a line is score",
+        ),
         ("tgt=tgt hypotheses=src alignments_swap=true", "alignments_swap=true: has an effect only with alignments=; "),
     ],
     distill: [
@@ -127,6 +133,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("src=src tgt=one output=o model=GRAPHS", "src has 4 lines, one has 1 line"),
         ("src=nowhere tgt=tgt output=o model=GRAPHS", "nowhere: No such file"),
         ("src=src tgt=tgt output=- translations=tgt", NO_STDOUT),
+        ("src=src tgt=tgt output=o translations=tgt lowercase=true", "lowercase=true: has an effect only with min_chr"),
         ("src=src tgt=tgt output=o translations=tgt adapter=x", "adapter=x: has an effect only with model=; add it"),
         ("src=src tgt=tgt output=o translations=tgt workers=2", "workers=2: has an effect only with model=; add it"),
     ],

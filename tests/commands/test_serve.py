@@ -78,6 +78,7 @@ def test_signal_finishes_the_requests_that_have_arrived(model: Path) -> None:
         (["model=a", "languages=en:de", "port=70000"], "port=70000: must be at most 65535"),
         (["model=a", "languages=en:de", "keys=absent"], "keys=absent: cannot be read"),
         (["model=a", "languages=en:de", "port=0"], "model=a: no such folder"),
+        (["model=a", "languages=en:de", "search.n_best=2"], "search.n_best=2: each request gives its n_best or altern"),
         (["model=a", "languages=en:de", "search.sentences=en"], "search.sentences=en: each model has a language here"),
     ],
 )

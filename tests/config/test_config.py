@@ -88,6 +88,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["attention._target_=nmt.attention.Nothing"], "not found"),
         (["optimizer.betas=[0.9]"], "optimizer.betas=[0.9]: must be a list of 2 (conf/optimizer/adam.yaml)"),
         (["search=greedy", "search.coverage_penalty=0.2"], "search.coverage_penalty=0.2: needs beam search"),
+        (["search.n_best=2"], "search.n_best=2: only the best translation of the test set is written"),
         (["attention=none", "search.coverage_penalty=0.2"], "search.coverage_penalty=0.2: a model without attention"),
         (
             ["search.sentences=german"],

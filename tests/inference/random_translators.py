@@ -29,7 +29,7 @@ def searches(beam: SearchOptions) -> dict[str, SearchOptions]:
     return {
         "beam": beam,
         "greedy": replace(beam, beam_size=1, n_best=1),
-        "sample": replace(beam, temperature=1.5, n_best=3),
+        "sample": replace(beam, beam_size=5, temperature=1.5, n_best=3),
     }
 
 

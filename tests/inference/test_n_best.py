@@ -65,7 +65,7 @@ def test_samples_are_draws_and_may_repeat(translator: Translator) -> None:
 
 @pytest.mark.parametrize("method", [{"beam_size": 8}, {"temperature": 1.0}])
 def test_mbr_chooses_the_text_with_the_highest_mean_chrf(translator: Translator, method: dict[str, Any]) -> None:
-    candidates = SearchOptions(**{"beam_size": 8, "n_best": 8, "max_length": 6, **method})
+    candidates = SearchOptions(n_best=8, max_length=6, **method)
     chosen = replace(candidates, n_best=3, mbr=8)
     changed = 0
     for every, few in zip(translator.translate(LINES, candidates), translator.translate(LINES, chosen), strict=True):

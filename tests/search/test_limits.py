@@ -108,6 +108,12 @@ def test_limit_follows_from_the_source_length(options: dict[str, Any], expected:
         ),
         ({"top_k": 3}, r"search.top_k=3: needs sampling; set search.temperature as well"),
         ({"top_p": 0.5}, r"search.top_p=0.5: needs sampling; set search.temperature as well"),
+        ({"seed": 3}, r"search.seed=3: needs sampling; set search.temperature as well"),
+        (
+            {"beam_size": 8, "temperature": 1.0},
+            r"search.beam_size=8: samples need no beam; remove search=greedy or search.beam_size=, "
+            r"or search.temperature=",
+        ),
         ({"groups": 2}, r"search.groups=2: must divide search.beam_size=5"),
         (
             {"groups": 2, "beam_size": 1},
