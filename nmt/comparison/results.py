@@ -139,7 +139,7 @@ def quality_row(
 
 def _differences(run: FinishedRun, other: FinishedRun, test: TestSet, store: Measurements) -> dict[str, Difference]:
     """Return the difference of a run from another, by metric."""
-    key = {**_text_key("bootstrap", test, run, other), "samples": SAMPLES}
+    key = {**_text_key("two_sided_bootstrap", test, run, other), "samples": SAMPLES}
     action = partial(paired_bootstrap, other.translations, run.translations, test.references, tokenizer=test.tokenizer)
     return {metric: Difference(*difference) for metric, difference in store.measure(key, action).items()}
 

@@ -79,9 +79,10 @@ def explain_measures(options: CompareOptions, timed: int, tokenizer: str, rows: 
         (
             "vs baseline (p)",
             f"Mean difference from the baseline, and sacrebleu's paired bootstrap test with {SAMPLES:,} samples: one "
-            "p-value per run, against the baseline's run with the same seed, or else at the same position. * means "
-            "that all runs differ in the same direction with p < 0.05. If the models have different seeds, this mean "
-            "is not the difference of their mean scores.",
+            "p-value per run, against the baseline's run with the same seed, or else at the same position. It is "
+            "two-sided: twice that of sacrebleu, which tests one direction. * means that all runs differ in the same "
+            "direction with p < 0.05. If the models have different seeds, this mean is not the difference of their "
+            "mean scores.",
         ),
         ("AER", "Links of the force-decoded references against the gold links; lower is better."),
         (
