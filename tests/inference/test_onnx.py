@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +20,8 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from builders import random_trained
-from torch import Tensor
+from builders import forced_log_prob, random_trained
+from torch import Tensor, nn
 
 from nmt.attention.base import Memory
 from nmt.config.compose import compose_train
@@ -40,6 +41,7 @@ from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.translator import Translator
 from nmt.model.decoder import LSTMDecoder, RecurrentDecoder, State
 from nmt.model.encoder import Final, LSTMEncoder
+from nmt.model.units import Unit
 from nmt.search.options import SearchOptions
 from nmt.search.search import search
 from nmt.text.specials import EOS
@@ -496,6 +498,33 @@ class MyDecoder(LSTMDecoder):
     def step(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
         logits, state, weights = super().step(ids, state, memory)
         return 2 * logits, state, weights
+
+
+class GrowingDecoder(RecurrentDecoder):
+    """A decoder whose state begins within [−1, 1] and does not stay there."""
+
+    unit = Unit(
+        "rnn",
+        partial(nn.RNN, nonlinearity="relu"),  # type: ignore[arg-type]
+        run=lambda inputs, state, weights: torch.rnn_relu(  # type: ignore[attr-defined]
+            inputs, state[0][None], tuple(weights), True, 1, 0.0, False, False, True
+        )[0],
+        products=((0, 1),),
+        cell=lambda scores, _: (scores.relu(),),
+        bounded=(False,),
+    )
+    exportable = True
+
+
+def test_a_state_that_grows_is_rounded_by_its_size(tmp_path: Path) -> None:
+    words = [f"decoder._target_={__name__}.GrowingDecoder", f"trust=[{__name__.partition('.')[0]}]"]
+    exact, _ = exported(tmp_path, "attention=luong", *words, engines=ENGINES)
+    rounded = by_onnx(tmp_path, "onnx-int8")
+    steps = SearchOptions(min_length=6, max_length=6)
+    for line in LINES:
+        best = rounded.translate([line], steps)[0]
+        expected = forced_log_prob(exact, line, best.tokens)
+        assert best.log_prob == pytest.approx(expected, rel=0.003)
 
 
 @pytest.mark.parametrize("part", [MyEncoder, MyDecoder])

@@ -199,14 +199,16 @@ def _read_weights(model: Seq2Seq, memory: Fields) -> Tensor:
 
 def _quantise(folder: Path, steps: Iterable[Path], bounded_state: Collection[str]) -> None:
     """Write the exact graphs of the encoder and of ``steps`` with 8-bit integers."""
-    bounded = {*bounded_state}
+    bounded: set[str] = set()
     file = folder / f"encode{INT8}.onnx"
     if file.is_file():
         encode = onnx.load(file)
-        bounded |= bounded_outputs(encode)
+        bounded = bounded_outputs(encode)
         onnx.save(quantise(encode, ()), file)
     for step in steps:
-        onnx.save(quantise(onnx.load(step), bounded), step.with_suffix(f"{INT8}.onnx"))
+        exact = onnx.load(step)
+        state = {value.name.removesuffix(NEXT) for value in exact.graph.output}  # the encoder writes its first numbers
+        onnx.save(quantise(exact, (bounded - state) | {*bounded_state}), step.with_suffix(f"{INT8}.onnx"))
 
 
 def _share_weights(folder: Path, suffix: str, *, searches: bool) -> None:
