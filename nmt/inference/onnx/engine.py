@@ -175,7 +175,7 @@ class OnnxEngine:
         }
         inputs = {**source.memory, **source.output, **{f"{SEARCH}{name}": field for name, field in given.items()}}
         search = OneSearch(*self._search.run(SEARCHED, {**inputs, "k": np.array([k])}))
-        return None if np.isnan(search.log_probs).any() else search
+        return search if search.log_probs.max() < np.inf else None  # NaN is not less either
 
     @cached_property
     def _search(self) -> Any:
