@@ -52,6 +52,11 @@ def test_optimizer_has_the_configured_class_and_settings(kind: str, optimizer_cl
     assert (group["betas"], group["weight_decay"], group["initial_lr"]) == ((0.7, 0.8), 0.3, 0.125)
 
 
+def test_adamw_decays_weights_as_in_pytorch() -> None:
+    default = torch.optim.AdamW([torch.zeros(1)]).defaults["weight_decay"]
+    assert train_config(["optimizer=adamw"]).optimizer["weight_decay"] == default > 0
+
+
 @pytest.mark.parametrize(
     ("monitor", "better"), [("valid_loss", "min"), *((f"valid_{name}", "max") for name in ("bleu", "chrf", "accuracy"))]
 )
