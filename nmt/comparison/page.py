@@ -30,6 +30,7 @@ dl { max-width: 60rem } dt { font-weight: 600; margin-top: .5rem } dd { margin: 
 """
 LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{"[": "{[}", "*": "{*}"},  # after the end of a row, these are arguments of it
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
     **{"±": r"$\pm$", "–": "--", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''"},
 }

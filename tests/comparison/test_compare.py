@@ -264,7 +264,24 @@ def test_baseline_may_be_any_path_of_a_run(report: Path, baseline: str) -> None:
     assert choose_baseline(models, None).label == "luong"
 
 
-NAMES = [*("a_b", "50%", "x & y", "$5$", "#1", "{z}", "^~", "back\\slash", "<b>|", "two\nlines", "日本語", "a*b*`c`")]
+NAMES = [
+    *(
+        "a_b",
+        "50%",
+        "x & y",
+        "$5$",
+        "#1",
+        "{z}",
+        "^~",
+        "back\\slash",
+        "<b>|",
+        "two\nlines",
+        "日本語",
+        "a*b*`c`",
+        "[x]",
+        "*x",
+    )
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -275,6 +292,8 @@ def test_tables_for_papers_escape_names(name: str) -> None:
     tex, md = latex([table], "report_1"), markdown([table], "<b>_1")
     row = next(line for line in tex if "10.00" in line)
     bare = re.sub(r"\\[&%$#_{}]|\\text\w+\{\}|\\\\$|\$[+-]?[\d.]+\$|\$\\pm\$", "", row)
+    bare = re.sub(r"\{[*\[]\}", "", bare)
+    assert not row.startswith(("[", "*"))  # arguments of the \\ before
     assert bare.count("&") == len(table.columns) - 1 and not re.search(r"[%$#_^~|<>{}\\]", bare)
     assert tex[0] == r"% \usepackage{booktabs}" and r"\textbf{30.00}" in "\n".join(tex)
     assert r"\caption{report\_1: Quality}" in tex and row.endswith(r"\\")
