@@ -105,9 +105,9 @@ def explain_measures(options: CompareOptions, timed: int, tokenizer: str, rows: 
             "sentences/s",
             f"The first run of each model translates {counted(timed, 'test sentence')}, grouped by source length, in "
             f"{counted(options.rounds, 'round')} with {cores} on device={options.device} (onnxruntime: CPU). Models "
-            "take turns; every second round takes them in the opposite order. Loading is not included, and one "
-            "sentence of each length is translated before the clock starts. If greedy search is timed, no beam size "
-            "has a coverage penalty.",
+            "take turns; every second round takes them in the opposite order. Loading is not included: one sentence of "
+            "each length, and one alone, is translated before the clock starts. If greedy search is timed, no beam "
+            "size has a coverage penalty.",
         ),
         (
             "peak memory",

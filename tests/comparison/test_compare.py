@@ -442,6 +442,18 @@ def test_worker_translates_as_the_translator(report: Path) -> None:
     expect_error("has no model.pt|no such folder", speed.run_worker, {**job, "model": f"{report}/missing"})
 
 
+def test_worker_translates_several_lines_and_one_before_the_clock_starts(
+    report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[Any] = []
+    call_before(monkeypatch, Translator, "texts", lambda _, lines, *__, **___: events.append(len(lines)))
+    clock = SimpleNamespace(perf_counter=lambda: float(len(events.append("clock") or events)))
+    monkeypatch.setattr("nmt.comparison.worker.time", clock)
+    job = {"model": f"{report}/attention=luong", "engine": "torch", "device": "cpu", "threads": 1, "trust": []}
+    measure({**job, "beams": [1], "groups": [["a dog"], ["a cat", "a red cat"]], "search": {}})
+    assert events == [2, 1, "clock", 1, "clock", "clock", 2, "clock"]
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_worker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     code = (
