@@ -101,8 +101,9 @@ class MultiHeadAttention(Attention):
 
     def split_memory(self, memory: Memory) -> Memory:
         """Return the memory with one row per head, as ``inner`` wrote it. The fields are views, except ``length``."""
-        split = map_slots(lambda field: field.unflatten(1, (self.heads, -1)).flatten(0, 1), memory)
-        return split._replace(length=memory.length.repeat_interleave(self.heads))
+        heads = self.heads
+        split = map_slots(lambda x: x.reshape(x.shape[0] * heads, x.shape[1] // heads, *x.shape[2:]), memory)
+        return split._replace(length=memory.length.repeat_interleave(heads))
 
     def _join_heads(self, split: Tensor) -> Tensor:
         """Return (B·H, n, m) as (B, n, H·m)."""

@@ -88,7 +88,8 @@ class SelfAttention(nn.Module):
     def step(self, states: Tensor, state: State) -> tuple[Tensor, State]:
         """Return the new states (B, N, E) of the next position of each hypothesis, and the state after it."""
         output, state = self.advance(self.project(states[:, :, None]), state)
-        return self._join(output)[:, :, 0], state
+        joined: Tensor = self.W_o(output.flatten(2))
+        return joined, state
 
     def project(self, states: Tensor) -> Projected:
         """Return queries, keys and values of the states (…, T, E)."""
@@ -96,8 +97,8 @@ class SelfAttention(nn.Module):
 
     def split_heads(self, states: Tensor) -> list[Tensor]:
         """Return the projections of the states (…, T, E), each (…, H, T, d)."""
-        parts = self.W_qkv(states).chunk(self.projections, dim=-1)
-        return [part.unflatten(-1, (self.heads, -1)).transpose(-2, -3) for part in parts]
+        joined = self.W_qkv(states).unflatten(-1, (self.projections * self.heads, -1))
+        return list(joined.transpose(-2, -3).chunk(self.projections, dim=-3))
 
     def _join(self, output: Tensor) -> Tensor:
         """Return W_o [o¹; …; oᴴ] (…, T, E) of the heads' outputs (…, H, T, d)."""

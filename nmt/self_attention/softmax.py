@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -55,6 +56,7 @@ def attend(projected: Projected, visible: Tensor) -> Tensor:
 
 def attend_hypotheses(queries: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None = None) -> Tensor:
     """Return o (B, N, H, 1, d) of one query (B, N, H, 1, d) per hypothesis, whose keys are (B, N, H, S, d)."""
-    rows = Projected(*(part.flatten(0, 1) for part in (queries, keys, values)))  # the exporter accepts four axes only
-    output = scaled_dot_product_attention(*rows) if visible is None else attend(rows, visible.flatten(0, 1))
-    return output.view_as(queries)
+    scores = (queries / math.sqrt(queries.shape[-1])) @ keys.transpose(-1, -2)
+    if visible is not None:
+        scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
+    return scores.softmax(-1) @ values

@@ -151,6 +151,7 @@ OTHERS = [
     ["memory", "encoder=lstm", *transformer("decoder", "softmax")],
     ["memory", *LINEAR, "encoder.self_attention.feature_map=hedgehog", "decoder.self_attention.feature_map=features"],
     ["memory", *both("window", "window=2")],
+    ["multi_head", "attention.heads=2", "attention.separate_values=true", *both("softmax"), "decoder.layers=2"],
     ["memory", *both("strided", "stride=3")],
 ]
 OTHERS_SLOW = [
@@ -169,6 +170,7 @@ UNITS = [  # also in 8-bit integers
     ["memory", "decoder=ssru", "decoder.layers=2", FEEDING, "decoder.output_layer=direct"],
     ["memory", "decoder=mingru", "decoder.layers=2"],
     ["memory", "decoder=mingru", FEEDING],
+    ["memory", *both("softmax"), "decoder.layers=2"],
 ]
 
 
@@ -185,9 +187,8 @@ def test_engines_agree(words: list[str], tmp_path: Path, monkeypatch: pytest.Mon
         assert_equal_translations(*pair, options)
     if words[0] != "attention=none":
         assert_equal_translations(*pair, SearchOptions(beam_size=3, coverage_penalty=0.3, max_length=9))
-    if isinstance(pair[0].trained.model.decoder, RecurrentDecoder):
-        for engine in engines:
-            assert_one_call_equals_single_steps(by_onnx(tmp_path, engine))
+    for engine in engines:
+        assert_one_call_equals_single_steps(by_onnx(tmp_path, engine))
     if engines == ENGINES:
         assert_similar_scores(tmp_path)
     if FEEDING in words:  # without the embedding table

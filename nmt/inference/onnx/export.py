@@ -43,7 +43,7 @@ from nmt.inference.onnx.graphs import (
     state_fields,
 )
 from nmt.inference.onnx.model import About
-from nmt.inference.onnx.rewrites import bounded_outputs, fix_summation_order, quantise
+from nmt.inference.onnx.rewrites import bounded_outputs, fix_summation_order, join_products, quantise, simplify_shapes
 from nmt.inference.onnx.search_graph import search_graph
 from nmt.inference.onnx.shortlist import LikelyPieces, Shortlist
 from nmt.inference.run_files import MODEL_FILE
@@ -107,8 +107,7 @@ def write_export(
         for file in exact:
             file.unlink()
     for engine in engines:
-        # onnxruntime fuses other nodes of a Transformer in a loop, so the last bits of its numbers would differ.
-        _share_weights(folder, GRAPH_SUFFIX[engine], searches=isinstance(model.decoder, RecurrentDecoder))
+        _share_weights(folder, GRAPH_SUFFIX[engine])
     if likely is not None:
         weight, bias = (parameter.numpy() for parameter in model.decoder.output.parameters())
         Shortlist(*likely, weight, bias).save(folder / SHORTLIST, integers="onnx" not in engines)
@@ -211,8 +210,8 @@ def _quantise(folder: Path, steps: Iterable[Path], bounded_state: Collection[str
         onnx.save(quantise(exact, (bounded - state) | {*bounded_state}), step.with_suffix(f"{INT8}.onnx"))
 
 
-def _share_weights(folder: Path, suffix: str, *, searches: bool) -> None:
-    """Move the weights of the step graphs with this suffix into one file, and write their search graphs if wished."""
+def _share_weights(folder: Path, suffix: str) -> None:
+    """Move the weights of the step graphs with this suffix into one file, and write their search graphs."""
     places: dict[bytes, int] = {}
     weights = folder / f"{WEIGHTS}{suffix}.bin"
     with weights.open("wb") as stream:
@@ -232,8 +231,7 @@ def _share_weights(folder: Path, suffix: str, *, searches: bool) -> None:
                 set_external_data(weight, weights.name, offset=places[content], length=len(content))
                 weight.ClearField("raw_data")
             onnx.save(step, file)
-            if searches:
-                onnx.save(search_graph(step), folder / f"search{kind}{suffix}.onnx")
+            onnx.save(search_graph(step), folder / f"search{kind}{suffix}.onnx")
 
 
 @contextmanager
@@ -267,6 +265,7 @@ def write_graph(
         assert program is not None
         program.optimize()
         graph = program.model_proto
+    join_products(graph.graph)
     fix_summation_order(graph.graph)
     _name(graph.graph, inputs, outputs)
     for node in graph.graph.node:
@@ -276,6 +275,7 @@ def write_graph(
     for output in graph.graph.output:
         for dim in output.type.tensor_type.shape.dim:
             dim.Clear()
+    simplify_shapes(graph)
     onnx.save(graph, file)
 
 

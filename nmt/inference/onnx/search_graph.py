@@ -15,6 +15,7 @@ import onnx
 from onnx import NodeProto, ValueInfoProto, helper, numpy_helper, parser
 
 from nmt.inference.engines import NEXT, OUTPUT_WEIGHT, SEARCH
+from nmt.inference.onnx.rewrites import inputs_of, needed
 from nmt.text.specials import BOS, EOS
 
 BEFORE = """
@@ -118,8 +119,8 @@ def search_graph(step: onnx.ModelProto) -> onnx.ModelProto:
     ]
     selection = SELECTION if has_shortlist else SELECTION.replace("Gather (pieces, ", "Identity (")
     nodes = [*_nodes(AS_ROWS), *_of_one_sentence(step.graph), *_nodes(selection)]
-    once, repeated = _split(_needed(nodes, results), carried)
-    read_once = {name for node in once for name in _inputs(node)}
+    once, repeated = _split(needed(nodes, (value.name for value in results)), carried)
+    read_once = {name for node in once for name in inputs_of(node)}
     body = helper.make_graph(
         repeated,
         "step",
@@ -155,7 +156,7 @@ def _of_one_sentence(graph: onnx.GraphProto) -> Iterator[NodeProto]:
     masks = {"mask": True}  # each has one value everywhere, because a single sentence has no padding
     for node in graph.node:
         source = node.input[0] if node.input else ""
-        if source in masks and node.op_type in ("Not", "Unsqueeze"):
+        if source in masks and node.op_type in ("Not", "Reshape", "Unsqueeze"):
             masks[node.output[0]] = masks[source] != (node.op_type == "Not")
         indices = producers.get(node.input[1]) if node.op_type == "GatherND" else None
         scores = producers.get(source) if "log_probs" in node.output else None
@@ -169,34 +170,18 @@ def _of_one_sentence(graph: onnx.GraphProto) -> Iterator[NodeProto]:
             yield node
 
 
-def _needed(nodes: list[NodeProto], results: Iterable[ValueInfoProto]) -> list[NodeProto]:
-    """Return the nodes that the results depend on."""
-    names = {value.name for value in results}
-    needed = []
-    for node in reversed(nodes):
-        if names.intersection(node.output):
-            needed.append(node)
-            names.update(_inputs(node))
-    return needed[::-1]
-
-
 def _split(nodes: list[NodeProto], carried: Iterable[ValueInfoProto]) -> tuple[list[NodeProto], list[NodeProto]]:
     """Return the nodes whose outputs are the same in every step, and the others, which depend on ``carried`` values."""
     names = {value.name for value in carried}
     once: list[NodeProto] = []
     repeated: list[NodeProto] = []
     for node in nodes:
-        if names.isdisjoint(_inputs(node)):
+        if names.isdisjoint(inputs_of(node)):
             once.append(node)
         else:
             repeated.append(node)
             names.update(node.output)
     return once, repeated
-
-
-def _inputs(node: NodeProto) -> set[str]:
-    """Return the names of all values that a node reads, also in its own graphs."""
-    return {*node.input}.union(*(_inputs(inner) for attribute in node.attribute for inner in attribute.g.node))
 
 
 def _own(name: str) -> str:
