@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 from nmt.commands.options import EngineOptions, command, load_model
@@ -89,7 +91,13 @@ def serve(options: ServeOptions) -> None:
         print_message(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C ends")
         import uvicorn
 
-        uvicorn.Server(config).run(sockets=[listener])
+        class Server(uvicorn.Server):
+            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+                if self.should_exit:  # the second signal ends the process at once, as in all commands
+                    os._exit(128 + sig)
+                super().handle_exit(sig, frame)
+
+        Server(config).run(sockets=[listener])
 
 
 def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str]) -> uvicorn.Config:

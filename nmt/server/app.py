@@ -148,13 +148,15 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def reload_on_signal(self, _: Starlette) -> AsyncIterator[None]:
-        """Let SIGHUP load all models again while the server runs."""
+        """Let SIGHUP load all models again while the server runs, and end their threads after it."""
         loop = asyncio.get_running_loop()
         number = getattr(signal, "SIGHUP", None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread
                 loop.add_signal_handler(number, lambda: loop.run_in_executor(None, self.reload))
         yield
+        for model in self.languages.all_models:
+            model.close()  # Python aborts at its end if a thread is in a library
 
     def reload(self) -> None:
         reloaded = [model.reload() for model in self.languages.all_models]

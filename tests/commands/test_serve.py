@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -62,6 +64,27 @@ def test_signal_finishes_the_requests_that_have_arrived(model: Path) -> None:
         assert process.wait(60) == 128 + signal.SIGTERM
         log = process.stderr.read()
     assert "POST /translate 200" in log and "cat" not in log and "Traceback" not in log
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("signals", [1, 2])
+def test_server_ends_while_a_request_that_took_too_long_is_translated(model: Path, signals: int) -> None:
+    words = [f"model={model}", "languages=en:de", "port=0", "threads=1", "max_texts=5000", "max_waiting=5000"]
+    words += ["search.beam_size=100", "timeout_s=0.5"]
+    command = [sys.executable, "-m", "nmt.commands.programs", "serve", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        url = re.search(r"http://\S+?(?=;)", process.stderr.readline())[0]  # type: ignore[index]
+        body = json.dumps({"q": LINES * 50, "source": "en", "target": "de"}).encode()
+        headers = {"Content-Type": "application/json"}
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(urllib.request.Request(f"{url}/translate", body, headers))
+        for _ in range(signals):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+        assert process.wait(60) == 128 + signal.SIGTERM
+        log = process.stderr.read()
+    assert "Traceback" not in log and "terminate" not in log
 
 
 @pytest.mark.parametrize(
