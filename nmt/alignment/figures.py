@@ -72,7 +72,7 @@ def short_label(token: str) -> str:
 def fonts_for(texts: Iterable[str]) -> Iterator[None]:
     """Draw text in the default font, and each character that it lacks in an installed font that has it.
 
-    Characters that no font has are drawn as boxes. The first time, a warning names them.
+    Characters that no font has are drawn as boxes. A warning names them, once for each script.
     """
     import matplotlib
     from matplotlib.font_manager import findfont
@@ -85,7 +85,7 @@ def fonts_for(texts: Iterable[str]) -> Iterator[None]:
             families.append(family)
         missing = rest
     if missing:
-        _warn_of_boxes(" ".join(sorted(missing)))
+        _warn_of_boxes(missing)
     with warnings.catch_warnings(), matplotlib.rc_context({"font.family": families}):
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
@@ -114,14 +114,17 @@ def _installed() -> dict[str, str]:
 _warned: set[str] = set()
 
 
-def _warn_of_boxes(characters: str) -> None:
-    if not _warned:
+def _warn_of_boxes(characters: set[str]) -> None:
+    # A letter's name begins with its script. Others, such as emoji, count as one.
+    scripts = {unicodedata.name(c, "").split(" ")[0] if unicodedata.category(c)[0] in "LM" else "" for c in characters}
+    if not scripts <= _warned:
+        named = " ".join(sorted(characters))
         warnings.warn(
-            f"no installed font has {characters:.60}: the picture shows boxes; install fonts that have them, such as"
+            f"no installed font has {named:.60}: the picture shows boxes; install fonts that have them, such as"
             " fonts-noto-core, fonts-noto-cjk (Chinese, Japanese, Korean) or fonts-symbola (emoji) of Debian",
             stacklevel=5,
         )
-    _warned.add(characters)
+    _warned.update(scripts)
 
 
 def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Figure:

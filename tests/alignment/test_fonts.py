@@ -80,6 +80,14 @@ def test_missing_characters_cause_one_warning_that_names_packages(installed: lis
         assert package in message
 
 
+def test_each_script_without_a_font_causes_a_warning(installed: list[str]) -> None:
+    for text, warned in (("🐈", 1), ("🐶 🐈", 0), ("अंग्रेज़ी", 1), ("แมว 🐶", 1), ("ग", 0)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            families([text])
+        assert len(caught) == warned, text
+
+
 def test_curve_of_a_run_with_a_foreign_name_warns_too(installed: list[str], tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text(
         "step,epoch,train_loss,valid_loss,valid_accuracy,valid_bleu,valid_chrf,lr\n4,0,,5.2,0.1,3.5,5.6,\n"
