@@ -53,7 +53,7 @@ STUDENTS = {
     ],
     "tatoeba": PLANS["tatoeba"].cells,
 }
-SHORTLIST = 50  # translations per source piece, in a second folder of each model but the Transformer
+SHORTLIST = 50  # translations per source piece, in a second folder of each model; CTranslate2 gets the same lists
 SIZES = {
     "small": "--dim-emb 192 --enc-depth 4 --dec-depth 2 --transformer-heads 4 --transformer-dim-ffn 384",
     "tiny": "--dim-emb 256 --enc-depth 6 --dec-depth 2 --transformer-heads 8 --transformer-dim-ffn 1536",
@@ -145,30 +145,42 @@ def ours(name: str, args: Any) -> Iterator[System]:
     trained = args.students / prefixed
     for engine, words in (("nmt", []), ("nmt-short", [f"shortlist={SHORTLIST}"])):
         folder = args.runs / f"{prefixed}-int8{engine.removeprefix('nmt')}"
-        if words and name.startswith(CONVERTED):  # no shortlist was measured for CTranslate2 either
-            continue
         if not folder.is_dir():
             program("export", f"model={trained}", f"output={folder}", "engine=onnx-int8", *words)
         shortlist = ", shortlist" if words else ""
         yield System(f"{title}, onnx-int8{shortlist}", sys.executable, engine, folder, trained)
-    if name.startswith(CONVERTED):
-        yield converted(trained, title, args)
+        if name.startswith(CONVERTED):
+            yield converted(trained, f"{title}{shortlist}", folder / "shortlist.npz", args)
 
 
-def converted(trained: Path, title: str, args: Any) -> System:
-    """Convert a Transformer of students.py to CTranslate2, unless this has been done, and return what runs it."""
-    folder = args.runs / f"{trained.name}-ct2-int8"
+def converted(trained: Path, title: str, shortlist: Path, args: Any) -> System:
+    """Convert a Transformer of students.py to CTranslate2, unless this has been done, and return what runs it.
+
+    If there is a ``shortlist`` of the toolkit, it becomes a vocabulary map.
+    """
+    has_map = shortlist.is_file()
+    folder = args.runs / f"{trained.name}-ct2-int8{'-short' if has_map else ''}"
     if not (folder / "model.bin").is_file():
         folder.mkdir(exist_ok=True)
         model = load_folder(trained).model
         layers = (len(model.encoder.blocks), len(model.decoder.blocks))
         tokenizer = Tokenizer.from_file(trained / "data" / "source.model")
         shape = {"layers": layers, "heads": model.attention.heads, "pieces": tokenizer.pieces(range(len(tokenizer)))}
+        if has_map:
+            write_vocabulary_map(shortlist, shape["pieces"], folder / "lists.txt")
         np.savez(folder / "weights.npz", **arrays(model))
         (folder / "shape.json").write_text(json.dumps(shape), encoding="utf-8")
         shutil.copy(trained / "data" / "source.model", folder / "pieces.model")
         call(args.ct2, PEER, "convert", folder)
     return System(f"{BASE}, {title}", str(args.ct2), "ct2", folder, trained)
+
+
+def write_vocabulary_map(shortlist: Path, pieces: Sequence[str], file: Path) -> None:
+    """Write a line for each source piece: the piece, a tab and the target pieces. The first line is for all sources."""
+    with np.load(shortlist) as lists:
+        rows = [("", lists["frequent"]), *zip(pieces, lists["best"], strict=True)]
+    lines = (f"{source}\t{' '.join(pieces[piece] for piece in np.unique(row))}" for source, row in rows)
+    write_lines(file, lines)
 
 
 def train(cell: str, args: Any) -> None:

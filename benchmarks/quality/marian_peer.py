@@ -74,6 +74,7 @@ def ct2(folder: Path, threads: int) -> Translate:
     def translate(lines: list[str], job: dict[str, Any]) -> list[str]:
         sources = [encode(line) for line in lines]
         options = {"beam_size": job["beam"], "max_batch_size": job["batch"], "batch_type": "examples"}
+        options["use_vmap"] = (folder / "vmap.txt").is_file()
         longest = 3 * max(map(len, sources), default=1)  # as in Marian
         results = translator.translate_batch(sources, max_decoding_length=longest, **options)
         return [decode(result.hypotheses[0]) for result in results]
@@ -82,7 +83,7 @@ def ct2(folder: Path, threads: int) -> Translate:
 
 
 def convert(folder: Path) -> None:
-    """Turn weights.npz and shape.json, which marian.py wrote, into a model of CTranslate2 in the same folder."""
+    """Turn the files that marian.py wrote into a model of CTranslate2 in the same folder."""
     import numpy as np
     from ctranslate2.specs import TransformerSpec
 
@@ -98,11 +99,14 @@ def convert(folder: Path) -> None:
     spec.register_source_vocabulary(shape["pieces"])
     spec.register_target_vocabulary(shape["pieces"])
     spec.config.add_source_eos = True
+    lists = folder / "lists.txt"
+    if lists.is_file():
+        spec.register_vocabulary_mapping(str(lists))
     spec.validate()
     spec.optimize(quantization="int8")
     spec.save(str(folder))
-    for name in ("weights.npz", "shape.json"):
-        (folder / name).unlink()
+    for file in (folder / "weights.npz", folder / "shape.json", lists):
+        file.unlink(missing_ok=True)
 
 
 def nmt(folder: Path, threads: int, shortlist: bool = False) -> Translate:
