@@ -21,6 +21,7 @@ import onnx
 import pytest
 import torch
 from builders import forced_log_prob, random_trained
+from onnx import TensorProto
 from torch import Tensor, nn
 
 from nmt.attention.base import Memory
@@ -226,6 +227,15 @@ def test_export_changes_neither_the_model_nor_the_logging_of_its_caller(tmp_path
     finally:
         logging.disable(logging.NOTSET)
     assert {weight.dtype for weight in trained.model.parameters()} == {torch.float64} and trained.model.training
+
+
+def test_tied_embeddings_are_integers(tmp_path: Path) -> None:
+    words = [*both("softmax"), "decoder.tied=true", "embeddings.shared=true", "embeddings.size=16"]
+    exported(tmp_path, "attention=memory", *words, engines=ENGINES)
+    for graph in ("encode", "step"):
+        weights = onnx.load(tmp_path / f"onnx/{graph}.int8.onnx").graph.initializer
+        tables = [weight.name for weight in weights if len(weight.dims) == 2 and weight.data_type != TensorProto.INT8]
+        assert not tables
 
 
 def lists(size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -547,7 +557,9 @@ class TestFolder:
             return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in tensors}
 
         rounded = weights(f"{graph}.int8.onnx")
-        (exact,) = (weight for name, weight in weights(f"{graph}.onnx").items() if name.endswith(rewrites.TABLES))
+        gathers = (node for node in onnx.load(run / f"onnx/{graph}.onnx").graph.node if node.op_type == "Gather")
+        (table,) = (node.input[0] for node in gathers if node.input[0].endswith(rewrites.TABLES))
+        exact = weights(f"{graph}.onnx")[table]
         assert not any(weight.dtype == np.float32 and weight.shape == exact.shape for weight in rounded.values())
         name = next(name for name in rounded if name.endswith(".table"))
         columns = slice(exact.shape[1])  # the encoder's table has two more

@@ -189,7 +189,8 @@ def _row_constants(rank: int) -> dict[str, TensorProto]:
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
 STEPS = 127  # rounded activations lie in 1 to 255 and mean (x − 128) / 127
 ZERO = 128
-TABLES = ("embedding.weight", "table")  # names of tables whose rows are read: embeddings, alone or times weights
+TABLES = ("embedding.weight", "table", "output.weight")
+"""Ends of the names of tables whose rows are read: embeddings, embeddings times weights, and tied embeddings."""
 COPIES = {"Expand", "Gather", "GatherND", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 """Operators whose outputs hold numbers of their first input only."""
 
