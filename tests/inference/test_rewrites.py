@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
 
-from nmt.inference.onnx.rewrites import join_products, simplify_shapes
+from nmt.inference.onnx.rewrites import join_products, quantise, simplify_shapes
 
 
 def model_of(
@@ -72,3 +73,18 @@ def test_simpler_shapes_are_the_same(shape: tuple[int, ...]) -> None:
     assert np.array_equal(ReferenceEvaluator(model).run(None, {"x": x})[0], expected)
     assert "Mul" not in operators(model)
     assert operators(model).count("Shape") == 1  # n of the second shape, which is not in its place
+
+
+def test_integers_of_rows_of_zeros_and_of_tiny_numbers() -> None:
+    rng = np.random.default_rng(1)
+    weight = rng.normal(size=(32, 9)).astype(np.float32)
+    x = rng.normal(size=(4, 32)).astype(np.float32)
+    x[1] = 0
+    x[2] *= 1e-42
+    model = model_of("y = MatMul (x, A)", {"x": ["n", 32]}, ["y"], {"A": weight})
+    model.ir_version = 10  # onnxruntime reads no newer one
+    session = onnxruntime.InferenceSession(quantise(model, ()).SerializeToString(), providers=["CPUExecutionProvider"])
+    [result] = session.run(None, {"x": x})
+    assert not result[1].any()
+    np.testing.assert_allclose(result, x @ weight, atol=0.2)
+    assert np.abs(result[2]).max() < 1e-40

@@ -232,7 +232,6 @@ class _Graph:
         self.added: list[onnx.TensorProto] = []
         self.scale = self._constant("activation.scale", np.array(1 / STEPS, dtype=np.float32))
         self.zero = self._constant("activation.zero", np.array(ZERO, dtype=np.uint8))
-        self.smallest = self._constant("activation.smallest", np.array(np.finfo(np.float32).tiny))
         self.last_axis = self._constant("activation.axis", np.array([-1]))
 
     def quantised(self, node: NodeProto) -> Iterator[NodeProto]:
@@ -297,8 +296,8 @@ class _Graph:
         rows = ""
         if not self.is_bounded(source):
             yield helper.make_node("Abs", [source], [f"{output}.sizes"])
-            yield helper.make_node("ReduceMax", [f"{output}.sizes", self.last_axis], [f"{output}.largest"], keepdims=1)
-            yield helper.make_node("Max", [f"{output}.largest", self.smallest], [rows := f"{output}.rows"])
+            rows = f"{output}.rows"  # of a row of zeros, 0: its quotients, NaN, become integers that this 0 multiplies
+            yield helper.make_node("ReduceMax", [f"{output}.sizes", self.last_axis], [rows], keepdims=1)
             yield helper.make_node("Div", [source, rows], [f"{output}.bounded"])
             source = f"{output}.bounded"
         # A bias that is computed is a matrix, which the product cannot add.
