@@ -209,6 +209,7 @@ class LastCheckpoint(Checkpoint):
         self.on_start: Callable[[], None] | None = None
         self.started = False
         self.stop_signal: int | None = None
+        self._stops = False
         self._received_s = 0.0
         self._handlers: dict[int, Any] = {}  # what the signals did before
 
@@ -276,10 +277,12 @@ class LastCheckpoint(Checkpoint):
         updated = (batch_idx + 1) % trainer.accumulate_grad_batches == 0  # a checkpoint holds no gradients
         if not updated or trainer.is_last_batch:
             return
-        stops = self._agree_to_stop()
-        if stops or (self.every is not None and trainer.global_step % self.every == 0):
+        self._stops = self._agree_to_stop()
+        if self._stops or (self.every is not None and trainer.global_step % self.every == 0):
             self._save(trainer)
-        if stops:
+
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, index: int) -> None:
+        if self._stops:  # not before, because Lightning logs the last update after on_train_batch_end
             raise Stopped
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

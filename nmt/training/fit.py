@@ -21,6 +21,7 @@ from pytorch_lightning.callbacks import LearningRateMonitor
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from pytorch_lightning.plugins.precision import Precision
 from pytorch_lightning.strategies import DDPStrategy
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.inference.model_folder import TrainedModel, choose_device
@@ -135,7 +136,8 @@ class _Session:
         last = self.last
         resumes = self.config.resume
         try:
-            with without_advice(), last.stop_on_signal(), suppress(Stopped):
+            # SIGTERM before our handlers are set raises Lightning's exception after the first update.
+            with without_advice(), last.stop_on_signal(), suppress(Stopped, SIGTERMException):
                 checkpoint = last.path if resumes else None
                 self.trainer.fit(self.task, self.data, ckpt_path=checkpoint, weights_only=True)
             last.start()  # of a run that was already complete

@@ -120,11 +120,13 @@ def test_signal_after_the_ranks_agreed_counts_from_the_next_update(monkeypatch: 
     monkeypatch.setattr("nmt.training.checkpoints.sums", sums)
     trainer: Any = SimpleNamespace(accumulate_grad_batches=1, is_last_batch=False, global_step=1, should_stop=False)
     last.on_train_batch_end(trainer, cast(Any, None), None, None, 0)
+    last.on_train_batch_start(trainer, cast(Any, None), None, 1)
     assert saved == []
     trainer.global_step = 2
-    with pytest.raises(Stopped):
-        last.on_train_batch_end(trainer, cast(Any, None), None, None, 1)
+    last.on_train_batch_end(trainer, cast(Any, None), None, None, 1)
     assert saved == [2]
+    with pytest.raises(Stopped):
+        last.on_train_batch_start(trainer, cast(Any, None), None, 2)
     last.stop_signal = None
     last.on_train_epoch_end(trainer, cast(Any, None))
     assert not trainer.should_stop
