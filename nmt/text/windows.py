@@ -130,10 +130,8 @@ def _class_bounds(longest: int) -> np.ndarray:
 
 
 def _share_out(number: int, room: Sequence[int]) -> list[int]:
-    """Split ``number`` in proportion to ``room``, and at most ``room`` for each; the last one gets any excess."""
+    """Split ``number``, at most the sum of ``room``, in proportion to ``room``, and at most ``room`` for each."""
     shares = [number * capacity // max(1, sum(room)) for capacity in room]
-    shares = [min(share, capacity) for share, capacity in zip(shares, room, strict=True)]
-    for index, capacity in enumerate(room):
+    for index, capacity in enumerate(room):  # what rounding has left
         shares[index] += min(capacity - shares[index], number - sum(shares))
-    shares[-1] += number - sum(shares)
     return shares
