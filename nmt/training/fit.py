@@ -189,17 +189,15 @@ def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
     if not isinstance(warmup, int):
         return None
     per_epoch = math.ceil(data.batches_per_epoch() / config.batches.accumulate)
-    wanted = WARMUPS * warmup
-    limits = {"max_epochs": (per_epoch, math.ceil(wanted / per_epoch)), "max_steps": (1, wanted)}
-    counts = {"max_epochs": training.max_epochs, "max_steps": training.max_steps}
-    updates = {key: count * limits[key][0] for key, count in counts.items() if count is not None}
-    key = min(updates, key=updates.__getitem__, default="")
-    if not key or updates[key] >= warmup:
+    limits = (("max_epochs", training.max_epochs, per_epoch), ("max_steps", training.max_steps, 1))
+    ends = [(limit * updates, key, limit, updates) for key, limit, updates in limits if limit is not None]
+    end, key, limit, updates = min(ends, default=(warmup, "", 0, 1))
+    if end >= warmup:
         return None
     return (
-        f"training.{key}={counts[key]}: ends after {counted(updates[key], 'update')}, before the learning rate has "
-        f"warmed up (schedule.warmup_steps={warmup}); set training.{key}={limits[key][1]}, or smaller "
-        "batches.max_tokens and schedule.warmup_steps"
+        f"training.{key}={limit}: ends after {counted(end, 'update')}, before the learning rate has "
+        f"warmed up (schedule.warmup_steps={warmup}); set training.{key}={math.ceil(WARMUPS * warmup / updates)}, or "
+        "smaller batches.max_tokens and schedule.warmup_steps"
     )
 
 
