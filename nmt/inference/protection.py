@@ -110,14 +110,9 @@ class Protection:
         unused = (chr(number) for number in count(0xF0000) if chr(number) not in line)
         for part in fragment_parts(line):
             if part.kind == "tag":
-                if (
-                    not part.name
-                    and not part.text.startswith("<!")
-                    and not NOTE.match(part.text)
-                    and text
-                    and not text[-1].isspace()
-                ):
-                    text += " "  # the image between two words
+                is_image = not part.name and not part.text.startswith("<!") and not NOTE.match(part.text)
+                if is_image and text and not text[-1].isspace():
+                    text += " "  # between two words
                 tags.append(Tag(len(text), part.text, part.name))
             elif part.kind == "opaque":
                 elements[stand_in := next(unused)] = part.text
