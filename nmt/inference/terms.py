@@ -140,7 +140,8 @@ def write_terms(translation: Translation, source: str, required: Sequence[Requir
     for stand_in in {item.stand_in for item in required} - {""}:
         while span := editor.occurrence(stand_in, np.zeros(len(links))):
             editor.change(Edit(len(text[: span[0]].rstrip()), span[1], ""))
-    return apply_edits(translation, units, editor.edits)
+    written = apply_edits(translation, units, editor.edits)
+    return replace(written, text=written.text.strip(" "))  # a stand-in at the beginning may be gone
 
 
 def lacks(text: str, required: Sequence[Required]) -> bool:

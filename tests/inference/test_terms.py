@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from inference.random_translators import random_translator, searches
 
@@ -160,6 +160,7 @@ PIECES = st.sampled_from("a dog runs , today . Zoë".split())
     output=st.lists(st.sampled_from("ein Hund 1 2 1, läuft heute .".split()), max_size=7),
     seed=st.integers(0, 100),
 )
+@example(words=["a", "dog"], placeholders=["{name}"], output=["1", "1"], seed=0)
 def test_each_placeholder_is_written_once(
     words: list[str], placeholders: list[str], output: list[str], seed: int
 ) -> None:
@@ -189,6 +190,7 @@ def test_each_placeholder_is_written_once(
     for placeholder in placeholders:
         rest = rest.replace(placeholder, " ")
     assert not Counter(re.findall(r"\w+", rest)) - Counter(re.findall(r"\w+", " ".join(output)))  # nothing else is new
+    assert written.text == written.text.strip()
     check_words(written, " ".join(line))
 
 
