@@ -67,10 +67,10 @@ def distances(size: int, *, after: bool, device: torch.device) -> Tensor:
     return positions[size : 2 * size, None] - positions
 
 
-def hidden_scores(queries: Tensor, keys: Tensor, visible: Tensor) -> Tensor:
-    """Return q_t · k_s / √d (…, T, S), with the lowest finite number at keys that are not ``visible``."""
+def hidden_scores(queries: Tensor, keys: Tensor, visible: Tensor | None = None) -> Tensor:
+    """Return q_t · k_s / √d (…, T, S), with the lowest finite number at keys that are not ``visible`` (None: all)."""
     scores = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
-    return scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
+    return scores if visible is None else scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
 
 
 def joint_softmax(near: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:

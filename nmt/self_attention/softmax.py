@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from nmt.self_attention.base import Projected, SelfAttention, State
+from nmt.self_attention.blocks import hidden_scores
 
 
 class Cache(NamedTuple):
@@ -56,7 +56,4 @@ def attend(projected: Projected, visible: Tensor) -> Tensor:
 
 def attend_hypotheses(queries: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None = None) -> Tensor:
     """Return o (B, N, H, 1, d) of one query (B, N, H, 1, d) per hypothesis, whose keys are (B, N, H, S, d)."""
-    scores = (queries / math.sqrt(queries.shape[-1])) @ keys.transpose(-1, -2)
-    if visible is not None:
-        scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
-    return scores.softmax(-1) @ values
+    return hidden_scores(queries, keys, visible).softmax(-1) @ values
