@@ -86,7 +86,8 @@ def main() -> None:
     cells = ["teacher", *sorted({*CELLS, *TATOEBA_CELLS})]
     parser.add_argument("--cells", nargs="+", choices=cells, help="models; default: all students of the corpus")
     parser.add_argument("--epochs", type=int, default=12, help="of the students; default: %(default)s")
-    parser.add_argument("--seed", type=int, default=1, help="of --cells; the text stays; default: %(default)s")
+    help_text = "of --cells, which learn from the same text; default: %(default)s"
+    parser.add_argument("--seed", type=int, choices=range(1, SEEDS + 1), default=1, help=help_text)
     args = parser.parse_args()
     corpus, plan = CORPORA[args.corpus], PLANS[args.corpus]
     data = args.data or Path(corpus.default)

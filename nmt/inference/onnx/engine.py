@@ -233,7 +233,7 @@ def open_session(file: Path, threads: int | None) -> Any:
             options.add_external_initializers_from_files_in_memory(
                 [*weights], [*weights.values()], [*map(len, weights.values())]
             )
-        # This one changes the last bits of a step, but not of the same step inside a loop.
+        # onnxruntime applies it to a step, but not to the same step in a loop, so the last bits would differ.
         disabled = {"MatMulScaleFusion"}
         session = Graph(source, options, providers=providers, enable_fallback=0, disabled_optimizers=disabled)
     except Exception as error:  # onnxruntime's exceptions have no common base class

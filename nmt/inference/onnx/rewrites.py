@@ -74,10 +74,14 @@ def _shape(
 
     ``before`` and ``after`` are the sizes of its input and output, as numbers or symbols.
     """
-    shape: list[int | str] = [
-        0 if size and size in before[axis : axis + 1] else int(constants[name][0]) if name in constants else name
-        for axis, (name, size) in enumerate(zip(names, after, strict=True))
-    ]
+    shape: list[int | str] = []
+    for axis, (name, size) in enumerate(zip(names, after, strict=True)):
+        if size and size in before[axis : axis + 1]:
+            shape.append(0)
+        elif name in constants:
+            shape.append(int(constants[name][0]))
+        else:
+            shape.append(name)
     first = next((axis for axis, size in enumerate(shape) if isinstance(size, str)), None)
     if first is not None and -1 not in shape:
         shape[first] = -1
