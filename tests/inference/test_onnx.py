@@ -45,7 +45,7 @@ from nmt.model.encoder import Final, LSTMEncoder
 from nmt.model.units import Unit
 from nmt.search.options import SearchOptions
 from nmt.search.search import search
-from nmt.text.specials import EOS
+from nmt.text.specials import BOS, EOS, PAD, UNK
 from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.thorough
@@ -404,6 +404,29 @@ class TestShortlist:
 
         assert used_pieces(restricted) <= allowed and len(used_pieces(restricted)) > 5
         assert not used_pieces(unrestricted) <= allowed  # so the shortlist made a difference
+
+    def test_only_banned_ids_of_the_shortlist_need_more_candidates(
+        self, short_run: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        engine: Any = by_onnx(short_run, shortlist=True).loaded_model.engine(trace=False)
+        counts = []
+        run = engine._step.run
+
+        def counted_run(names: list[str], inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+            counts.append(int(inputs["k"][0]))
+            outputs: list[np.ndarray] = run(names, inputs)
+            return outputs
+
+        monkeypatch.setattr(engine._step, "run", counted_run)
+        source = engine.encode([[5, 9, EOS]])
+        first = (engine.init(source), np.array([[BOS]]), np.array([[0]]))
+        _, log_probs, ids, _ = engine.step(*first, len(source.ids))
+        for banned in ([PAD, UNK, BOS], [PAD, UNK, BOS, EOS]):
+            kept = ~np.isin(ids, banned)
+            _, best, chosen, _ = engine.step(*first, 5, banned)
+            np.testing.assert_array_equal(best[0, 0], log_probs[kept][:5])
+            np.testing.assert_array_equal(chosen[0, 0], ids[kept][:5])
+        assert counts == [len(source.ids), 5, 6]
 
 
 BEST, FREQUENT = lists(20)

@@ -135,8 +135,12 @@ class OnnxEngine:
 
         These are log-probabilities and ids (B, N, k) and the read weights (B, N, R).
         """
+        banned = banned or ()
+        if live.ids is not None:  # rising: if it has a banned id, this is one of its first
+            first = live.ids[: max(banned, default=0) + 1].tolist()
+            banned = [piece for piece in banned if piece in first]
         # The graph cannot ban ids. It returns one more candidate per banned id, so at least k of them are allowed.
-        extra = len(banned or ())
+        extra = len(banned)
         count = np.array([min(k + extra, self._vocabulary if live.ids is None else len(live.ids))])
         inputs = {**live.memory, **live.state, **live.output, "tokens": tokens, "parents": parents, "k": count}
         log_probs, ids, weights, *state = self._step.run(self._outputs, inputs)
