@@ -132,8 +132,8 @@ def _other_problems(
         return []
     try:
         compose_config(name, rest, check, change)
-    except UserError as others:
-        return others.problems
+    except UserError as others:  # ``change`` may compose all arguments again
+        return [problem for problem in others.problems if problem not in error.problems]
     return []
 
 

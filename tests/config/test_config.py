@@ -230,6 +230,13 @@ def test_null_overrides_a_setting_inherited_from_init_from(tmp_path: Path) -> No
     assert (config.attention["slots"], config.tokenizer.normalisation) == (5, None)
 
 
+def test_unknown_key_beside_init_from_is_reported_once(tmp_path: Path) -> None:
+    store(tmp_path, ["attention=luong"])
+    with pytest.raises(UserError) as failure:
+        compose_train([f"init_from={tmp_path}", "data.train.src=a"])
+    assert [*failure.value.problems] == ["data.train.src: no such key; data=multi30k and data=text have it"]
+
+
 def test_resumed_run_keeps_its_attention_if_the_default_changes(tmp_path: Path) -> None:
     store(tmp_path, ["attention=bahdanau"])
     classes = [
