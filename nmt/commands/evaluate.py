@@ -46,6 +46,7 @@ prints precision, recall and AER, all between 0 and 1; the links are those that 
 With model= and at least 20 lines, the last line says how well confidence predicts the chrF of a line.
 A model that was trained on lower-cased text is scored without case: its signatures say case:lc. lowercase=false counts
 case.
+For several references of each line, use sacrebleu itself: sacrebleu one.de two.de -i out.txt -m bleu chrf ter
 BLEU counts the tokens of evaluation.tokenizer=. By default, it is that of the model's run. If the run has none, it
 depends on the script of the references: 13a for languages with spaces between words."""
 

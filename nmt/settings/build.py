@@ -75,9 +75,13 @@ class ConfigCheck(TypeCheck):
                 quotes = "; YAML reads no, off, yes and on as true or false; write it in quotes"
             elif schema is str and isinstance(value, int | float):
                 quotes = "; write it in quotes"
+            elif schema is str and isinstance(value, list):
+                quotes = "; give one"
             yield from (f"{message}{quotes}" for message in super().problems(value, schema, name))
 
     def show(self, value: Any) -> str:
+        if isinstance(value, list):
+            return f"[{', '.join(map(self.show, value))}]"
         return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
     def _plugin(self, value: Any, plugin: Plugin, key: str) -> Iterator[str]:

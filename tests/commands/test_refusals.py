@@ -93,6 +93,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("tgt=tgt model=MODEL", "add src=FILE"),
         ("tgt=tgt hypotheses=src links=links", "AER needs alignments; replace hypotheses= by model=FOLDER"),
         ("tgt=tgt hypotheses=src src=src", "src=src: hypotheses=src needs no source text; remove src="),
+        ("tgt=[one,tgt] hypotheses=src", "tgt=[one, tgt]: must be text; give one ("),
         ("tgt=one hypotheses=src", "src has 4 lines, one has 1 line"),
         ("tgt=one model=MODEL src=src", "src has 4 lines, one has 1 line"),
         ("tgt=nowhere hypotheses=src", "nowhere: No such file"),
