@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from nmt.inference.model_folder import (
 )
 from nmt.model.adapter import adapt, merge, updates
 from nmt.model.build import build_model, numbers_per_weight, require_memory
-from nmt.settings.build import plain
+from nmt.settings.build import MODEL_GROUPS, describe_setting, plain
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 from nmt.text.tokenizer import other_side
@@ -68,7 +68,7 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
     require_memory(config, copies, **sizes)  # the vocabulary of prepared text is known only now
     model = build_model(config, **sizes)
     if start is not None and init_from is not None:
-        _copy_weights(model, start.model, init_from)
+        _copy_weights(model, start, config)
     trained = TrainedModel(
         model=model,
         source=prepared.source,
@@ -143,21 +143,34 @@ def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, init_from: 
         )
 
 
-def _copy_weights(model: torch.nn.Module, start: torch.nn.Module, init_from: str) -> None:
+def _changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the settings ``now`` of the model, as key=value, that give it other weights than those ``before``."""
+    for group in MODEL_GROUPS:
+        old = before[group]
+        new = now[group]
+        if old.get("_target_") != new.get("_target_"):
+            yield f"{group}={describe_setting(new)}"
+        else:
+            changed = (key for key in new if "dropout" not in key and new[key] != old.get(key))
+            yield from (f"{group}.{key}={describe_setting(new[key])}" for key in changed)
+
+
+def _copy_weights(model: torch.nn.Module, start: TrainedModel, config: Train) -> None:
+    weights = start.model.state_dict()
     try:
-        model.load_state_dict(start.state_dict())
-    except RuntimeError as error:
-        reason = " ".join(str(error).split("\n")[1:2]).strip()
+        model.load_state_dict(weights)
+    except RuntimeError:
+        changed = ", ".join(_changed_settings(start.config, plain(config)))
         raise UserError(
-            f"init_from={init_from}: its model has other sizes or another attention ({reason[:160]}); "
-            "remove the encoder, attention, decoder and embeddings settings to inherit them"
+            f"init_from={config.init_from}: its weights do not fit {changed or 'this model'}; "
+            "remove these settings to inherit its own"
         ) from None
     # If this model shares a table that the other model has twice, one copy has overwritten the other.
     copied = model.state_dict()
-    if not all(torch.equal(copied[name], weight) for name, weight in start.state_dict().items()):
+    if not all(torch.equal(copied[name], weight) for name, weight in weights.items()):
         raise UserError(
-            f"init_from={init_from}: its model has separate tables, but embeddings.shared=true or decoder.tied=true "
-            "needs one; remove the embeddings and decoder settings to inherit them"
+            f"init_from={config.init_from}: its model has separate tables, but embeddings.shared=true or "
+            "decoder.tied=true needs one; remove the embeddings and decoder settings to inherit them"
         )
 
 

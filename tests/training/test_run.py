@@ -162,7 +162,9 @@ def test_init_from_starts_with_the_weights_of_that_run(finished: Path) -> None:
     before, after = (stored_weights(finished.parent / name / "model.pt") for name in ("demo", "next"))
     for name, weight in before.items():
         torch.testing.assert_close(after[name], weight, atol=1e-6, rtol=0)
-    refuse([*words, "decoder.hidden_size=6"], "other sizes")
+    own = "its weights do not fit {}; remove these settings to inherit its own$"
+    refuse([*words, "decoder.hidden_size=6", "decoder.dropout=0.5"], own.format("decoder.hidden_size=6"))
+    refuse([*words, "encoder=gru"], own.format(r"encoder=GRUEncoder\(.*\)"))
     refuse([*words, "tokenizer.vocab_size=290"], "vocab_size=290: differs from tokenizer.vocab_size=280 .* init_from=")
 
 
