@@ -334,10 +334,12 @@ class LiveProgress(pl.Callback):
     def _text(self, trainer: pl.Trainer, task: Any, elapsed: float) -> str:
         """Return epoch, updates, the mean loss since the last point of the learning curve, speed and time left."""
         settings = task.settings
-        epochs, steps = settings.max_epochs, settings.max_steps
+        epochs, steps, minutes = settings.max_epochs, settings.max_steps, settings.max_minutes
         by_epochs = None if epochs is None else epochs * trainer.datamodule.batches_per_epoch()  # type: ignore[attr-defined]
         by_steps = None if steps is None else steps * trainer.accumulate_grad_batches
-        total = min((limit for limit in (by_epochs, by_steps) if limit is not None), default=None)
+        # max_minutes counts this session only.
+        by_minutes = minutes and self._first + (self.batches - self._first) * 60 * minutes / elapsed
+        total = min((limit for limit in (by_epochs, by_steps, by_minutes) if limit is not None), default=None)
         # A resumed run has made its first batches at another time.
         end = time_left(self.batches, total, elapsed, before=self._first, word="at most")
         made = f"{counted(trainer.global_step, 'update')} in {duration(self.elapsed + elapsed)}"

@@ -94,9 +94,28 @@ def test_the_time_of_a_resumed_run_is_that_of_all_its_updates() -> None:
     live = LiveProgress()
     live.load_state_dict({"elapsed": 100.0})
     trainer: Any = SimpleNamespace(global_step=506, accumulate_grad_batches=1, current_epoch=3)
-    settings = SimpleNamespace(max_epochs=None, max_steps=None)
+    settings = SimpleNamespace(max_epochs=None, max_steps=None, max_minutes=None)
     task = SimpleNamespace(settings=settings, interval=SimpleNamespace(means={"train_loss": 3.0}))
     assert live._text(trainer, task, 20.0).startswith("epoch 4  506 updates in 2 min  loss 3.000")
+
+
+@pytest.mark.parametrize(
+    ("limits", "end"),
+    [
+        ((None, 1000, None), "50%, at most 2 min left"),
+        ((None, 1000, 1.0), "71%, at most 40 s left"),
+        ((None, 1000, 9.0), "50%, at most 2 min left"),
+        ((None, None, 1.0), "71%, at most 40 s left"),
+    ],
+)
+def test_the_first_limit_gives_the_time_left(limits: tuple[int | None, int | None, float | None], end: str) -> None:
+    """The run was resumed after 400 batches, has made 100 more in 20 s, and makes 200 more in the last 40 s."""
+    live = LiveProgress()
+    live.batches, live._first = 500, 400
+    trainer: Any = SimpleNamespace(global_step=500, accumulate_grad_batches=1, current_epoch=3)
+    settings = SimpleNamespace(**dict(zip(("max_epochs", "max_steps", "max_minutes"), limits, strict=True)))
+    task = SimpleNamespace(settings=settings, interval=SimpleNamespace(means={"train_loss": 3.0}))
+    assert live._text(trainer, task, 20.0).endswith(f" tokens/s, {end}")
 
 
 @pytest.mark.parametrize("step", ["-1", str(1 << 63), "9" * 400])
