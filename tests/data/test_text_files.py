@@ -105,6 +105,14 @@ def test_compressed_text_is_read_and_written_by_the_end_of_its_name(tmp_path: Pa
             list(read_lines(file))
 
 
+def test_padding_between_xz_streams_is_refused_with_the_command_that_removes_it(tmp_path: Path) -> None:
+    """The format allows it. Python's reader does not."""
+    file = tmp_path / "x.txt.xz"
+    file.write_bytes(lzma.compress(b"a\n") + bytes(4) + lzma.compress(b"b\n"))
+    with pytest.raises(UserError, match=r"x\.txt\.xz:2: .*, or remove padding: xz -dc OLD \| xz > NEW$"):
+        list(read_lines(file))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
