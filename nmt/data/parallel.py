@@ -68,10 +68,6 @@ class ParallelFiles:
         Raises UserError for text that is damaged or not parallel.
         """
         self._warn_of_markup()
-        valid, test = (_names(self.parts[part])["src"] if part in self.parts else [] for part in ("valid", "test"))
-        if valid and test == valid:
-            why = "the validation text too, which chooses the model, so its scores are too high"
-            print_message(f"warning: data.test.src={', '.join(test)}: {why}; give other text")
         return {part: self._read(files) for part, files in self.parts.items()}
 
     def _warn_of_markup(self) -> None:
@@ -107,6 +103,8 @@ class ParallelFiles:
             yield f"{targets}, data.{part}.src has {sources}; give equally many"
         if weights is not None and sources != len(weights):
             yield f"data.{part}.weights={weights}: must be one weight per file of data.{part}.src, which has {sources}"
+        if (base := files.get("links_base")) and not names["links"]:
+            yield f"data.{part}.links_base={base}: has an effect only with data.{part}.links=; add it, or remove this"
         if names["links"] and (sources > 1 or weights is not None):
             yield f"data.{part}.links={files.get('links')}: needs one file per side without weights; remove it"
 

@@ -73,6 +73,7 @@ def test_several_files_are_prepared(folder: Path, capsys: pytest.CaptureFixture[
         ),
         (["data.train.weights=[1,0]"], "data.train.weights[1]=0: must be greater than 0"),
         (["data.train.weights=two"], "data.train.weights=two: must be a list"),
+        (["data.train.links_base=1"], "data.train.links_base=1: has an effect only with data.train.links=; add it, or"),
         (["data.train.links=a.en"], "data.train.links=a.en: needs one file per side without weights; remove it"),
         (
             ["data.train.weights=[1,2]", "data.duplicates=near"],
@@ -100,16 +101,3 @@ def test_a_format_that_is_read_as_text_is_named(
     printed = "".join(capsys.readouterr())
     assert printed.startswith(f"warning: data.train.src={name}: read as plain text, with its markup; {fix}")
     assert printed.count("warning") == 1
-
-
-@pytest.mark.parametrize("test", ["valid", "test"])
-def test_a_test_set_that_chooses_the_model_is_named(
-    test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("train", "valid", "test"):
-        for side in ("en", "de"):
-            Path(f"{name}.{side}").write_text(f"{name} {side}\n")
-    train, valid, tested = ({"src": f"{name}.en", "tgt": f"{name}.de"} for name in ("train", "valid", test))
-    ParallelFiles(train=train, valid=valid, test=tested)()
-    assert ("data.test.src=valid.en: the validation text too" in capsys.readouterr().err) is (test == "valid")

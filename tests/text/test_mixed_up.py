@@ -108,3 +108,10 @@ def test_mixed_up_files_are_named(
     of_first_shard = ("of 2,500", "1,001", "first 5,000")
     if problem and not any(count in problem for count in of_first_shard):
         assert warnings(tmp_path / "b", train, valid, shards=True)[-1].split(" (")[0] == messages[0].split(" (")[0]
+
+
+@pytest.mark.parametrize(("test", "named"), [(VALID, True), ((VALID[0], VALID[0]), True), (pairs(120, seed=3), False)])
+def test_one_text_for_validation_and_test_is_named(test: Sequence[list[str]], named: bool, tmp_path: Path) -> None:
+    parts = {name: [*map(Pair, *sides)] for name, sides in (("train", TRAIN), ("valid", VALID), ("test", test))}
+    messages = reading_problems(prepare(parts, Filters(), SETTINGS, tmp_path / "data"))
+    assert any(line.startswith("test: has the sources of valid, which chooses the model") for line in messages) is named
