@@ -57,10 +57,10 @@ class PairCounts:
         return first + self.overlap_lines() + dropped
 
     def overlap_lines(self) -> list[str]:
-        """Return a line about the pairs that the training part has too, if there are any."""
+        """Return a line about the pairs that the training part has too, before any is dropped, if there are any."""
         if not self.sources_in_train:
             return []
-        sources = f"{self.sources_in_train:,} of {counted(self.total, 'source')} also in train"
+        sources = f"{self.sources_in_train:,} of {counted(self.total, 'source')} also in the training text"
         learned = "; scores on it do not hold for new text" if 2 * self.sources_in_train > self.total else ""
         return [f"{sources}, {self.in_train:,} with the same target{learned}"]
 

@@ -64,15 +64,16 @@ class TokenizerSettings:
         """Yield a message for a setting without effect: of one side of a joint vocabulary, or beside given models."""
         if self.normalisation is not None and None not in (self.model_of("source")[1], self.model_of("target")[1]):
             yield f"tokenizer.normalisation={self.normalisation}: your own model has its own; remove this setting"
-        if not self.joint:
-            return
-        for key in ("source_vocab_size", "target_vocab_size"):
-            if (size := getattr(self, key)) is not None:
-                yield (
-                    f"tokenizer.{key}={size}: a joint vocabulary has one size; set tokenizer.vocab_size={size}, or "
-                    "tokenizer.joint=false"
-                )
-        if self.target_model is not None:
+        for side in ("source", "target"):
+            key = f"tokenizer.{side}_vocab_size"
+            if (size := getattr(self, f"{side}_vocab_size")) is None:
+                continue
+            if self.joint:
+                fix = f"set tokenizer.vocab_size={size}, or tokenizer.joint=false"
+                yield f"{key}={size}: a joint vocabulary has one size; {fix}"
+            elif self.model_of(side)[1] is not None:
+                yield f"{key}={size}: your own model has its own; remove this setting"
+        if self.joint and self.target_model is not None:
             yield (
                 f"tokenizer.target_model={self.target_model}: a joint vocabulary reads tokenizer.source_model only; "
                 "remove tokenizer.target_model or set tokenizer.joint=false"

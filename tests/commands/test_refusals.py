@@ -198,6 +198,10 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         (f"{TRAIN} tokenizer.vocab_size=100000", "tokenizer.vocab_size=100000: this text yields at most"),
         ("output=mine tokenizer=[]", "tokenizer: missing"),
         (f"{TRAIN} tokenizer.vocab_size=0", "tokenizer.vocab_size=0: must be at least 5 (conf/tokenizer/bpe.yaml)"),
+        (
+            f"{TRAIN} tokenizer.joint=false tokenizer.source_model=tgt tokenizer.source_vocab_size=300",
+            "tokenizer.source_vocab_size=300: your own model has its own; remove this setting",
+        ),
         (f"{TRAIN} tokenizer.target_model=tgt", "tokenizer.target_model=tgt: a joint vocabulary reads tokenizer.sour"),
         (f"{TRAIN} tokenizer.source_model=tgt tokenizer.normalisation=nfkc", "tokenizer.normalisation=nfkc: your own"),
         (f"{TRAIN} data.test.links=tgt", "data.test.src=null: must be given"),

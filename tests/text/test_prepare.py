@@ -115,7 +115,9 @@ def test_preparing_stores_and_prints_the_counts(
     prepared = prepare(parts, filters, SETTINGS, tmp_path / "data", sharding=Sharding(shard_pairs))
     for counts in (prepared.pair_counts["valid"], open_prepared(tmp_path / "data").pair_counts["valid"]):
         assert (counts.in_train, counts.sources_in_train) == (3, 4)
-        message = "4 of 5 sources also in train, 3 with the same target; scores on it do not hold for new text"
+        message = (
+            "4 of 5 sources also in the training text, 3 with the same target; scores on it do not hold for new text"
+        )
         assert counts.lines()[1] == message
     assert prepared.pair_counts["train"].overlap_lines() == []
 
