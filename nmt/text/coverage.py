@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from nmt.errors import counted
-from nmt.text.specials import SPACE
+from nmt.text.specials import SPACE, UNK
 from nmt.text.tokenizer import Tokenizer
 
 UNUSUAL = 0.05  # share of the tokens, of the words and, for marks, of the lines
@@ -180,9 +180,12 @@ def coverage(tokenizer: Tokenizer, texts: Sequence[str]) -> Coverage:
 
 
 def unknown_letters(tokenizer: Tokenizer, text: str) -> int:
-    """Return the number of letters and marks of ``text`` that ``tokenizer`` has no piece for."""
+    """Return the number of letters and marks of ``text`` that ``tokenizer`` has no piece for.
+
+    A tokenizer of words has no piece for any letter of an unknown word.
+    """
     if tokenizer.alphabet.issuperset(text):
-        return 0
+        return len(text) if UNK in tokenizer.encode(text) else 0
     unknown = [character for character in tokenizer.normalise(text) if character not in tokenizer.alphabet]
     return sum(unicodedata.category(character)[0] in "LM" for character in unknown if character not in EMOJI_VARIANTS)
 

@@ -189,3 +189,12 @@ def test_exchanged_tokenizers_are_noticed_also_in_one_script(fallback: bool) -> 
     assert are_exchanged(german, english, ENGLISH, GERMAN)
     assert not are_exchanged(english, german, ENGLISH, GERMAN)
     assert not are_exchanged(english, english, GERMAN, ENGLISH)
+
+
+def test_unknown_words_of_a_tokenizer_of_words_are_named() -> None:
+    """Each of its letters occurs in another piece."""
+    known = ["cat dog tac", "god cat dog"] * 20
+    reader = train_sentencepiece(known, model_type="word", vocab_size=8)
+    assert coverage_problems(coverage(reader, known), reader, "advice") == []
+    [problem] = coverage_problems(coverage(reader, ["cat goat dog tag dot"] * 40), reader, "advice")
+    assert problem.startswith("50.0 % of the tokens are <unk>, as in 'goat' (Latin), ") and problem.endswith("; advice")
