@@ -46,8 +46,8 @@ STUDENTS = {
     "captions": [
         "bahdanau-lstm-distilled-long",
         "bahdanau-lstm-both-long",
+        "luong-lstm-both-long",
         "located_memory-mingru-distilled-long",
-        "located_memory-lstm-distilled-wide",
         f"{CONVERTED}-distilled",
         f"{CONVERTED}-both",
     ],
