@@ -53,7 +53,7 @@ STUDENTS = {
     ],
     "tatoeba": PLANS["tatoeba"].cells,
 }
-SHORTLIST = 50  # translations per source piece, in a second folder of each model; CTranslate2 gets the same lists
+SHORTLIST = 20  # translations per source piece, in a second folder of each model; CTranslate2 gets the same lists
 SIZES = {
     "small": "--dim-emb 192 --enc-depth 4 --dec-depth 2 --transformer-heads 4 --transformer-dim-ffn 384",
     "tiny": "--dim-emb 256 --enc-depth 6 --dec-depth 2 --transformer-heads 8 --transformer-dim-ffn 1536",
@@ -406,6 +406,7 @@ def write_report(
         f"the processes with one thread got {median(shares):.0%} of a core",
         "RAM: highest of a process; first line: processor time from the start of Python to the first translation",
         *(f"{cell}: {progress(args.runs / cell)}" for cell in CELLS if (args.runs / cell).is_dir()),
+        f"shortlists: {SHORTLIST} translations per source piece, for all programs",
         f"CT2_FORCE_CPU_ISA: {os.environ.get('CT2_FORCE_CPU_ISA', 'not set')}",
         *(
             f"{system.name}: `{' '.join([Path(system.python).name, *system.command()[1:]])}`, jobs on stdin"

@@ -25,7 +25,7 @@ HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-t
   nmt-translate model=runs/demo < in.txt                     uses engine=onnx: the same translations as torch
   nmt-translate model=runs/demo engine=onnx-int8 < in.txt    8-bit integers: faster, some translations differ slightly
   nmt-export model=runs/demo engine=onnx-int8                writes only these graphs: then they are the default
-  nmt-export model=runs/demo shortlist=50                    also writes a list of likely target pieces
+  nmt-export model=runs/demo shortlist=20                    also writes a list of likely target pieces
   nmt-translate model=runs/demo shortlist=true < in.txt      uses only the listed pieces: faster with engine=onnx
   nmt-export model=runs/demo output=deployed                 a new folder to copy to a machine without torch
   nmt-export model=runs/nested slots=8 output=deployed       uses 8 slots, for attention=nested_memory
@@ -51,7 +51,7 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         if self.corpus is not None and not isinstance(self.shortlist, int):
-            raise UserError(f"corpus={self.corpus}: a shortlist learns from it; add shortlist=50, or remove corpus=")
+            raise UserError(f"corpus={self.corpus}: a shortlist learns from it; add shortlist=20, or remove corpus=")
 
 
 @command(HELP, ExportOptions)
@@ -121,7 +121,7 @@ def _likely_pieces(trained: TrainedModel, options: ExportOptions) -> LikelyPiece
     try:
         likely = stored_pieces(Path(options.model), trained.source, trained.target)
     except UserError as error:
-        print_message(f"warning: the last shortlist is not kept ({error}); shortlist=50 writes a new one")
+        print_message(f"warning: the last shortlist is not kept ({error}); shortlist=20 writes a new one")
         return None
     if likely is not None:
         size = likely.best.shape[1]

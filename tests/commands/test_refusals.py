@@ -184,7 +184,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     export: [
         ("model=MODEL output=-", NO_STDOUT),
         ("model=NESTED slots=2", "slots=2: the graphs of a run have all of its slots; add output=FOLDER"),
-        ("model=MODEL corpus=x", "corpus=x: a shortlist learns from it; add shortlist=50, or remove corpus="),
+        ("model=MODEL corpus=x", "corpus=x: a shortlist learns from it; add shortlist=20, or remove corpus="),
         ("model=MODEL shortlist=5", " has no training text to learn from; set corpus=FOLDER"),
         ("model=MODEL output=.", "output=.: already exists; choose another folder"),
         ("model=GRAPHS output=o", ONLY_GRAPHS),

@@ -373,7 +373,7 @@ class TestShortlist:
         with pytest.raises(UserError, match=forged):
             by_onnx(run, shortlist=True).texts(LINES)
         file.unlink()
-        missing = "shortlist=true: .* has no shortlist; write one with nmt-export .* shortlist=50"
+        missing = "shortlist=true: .* has no shortlist; write one with nmt-export .* shortlist=20"
         with pytest.raises(UserError, match=missing):
             open_onnx(run, LoadSettings(engine="onnx", shortlist=True))
         with pytest.raises(UserError, match="shortlist=true: engine=torch has no shortlist; use engine=onnx"):

@@ -236,7 +236,7 @@ class _Export:
         """Load the model for one of the ``engines``. Raises UserError if files are missing or damaged."""
         if settings.shortlist and not (self.folder / SHORTLIST).is_file():
             raise UserError(
-                f"shortlist=true: {self.folder} has no shortlist; write one with {self.command} shortlist=50"
+                f"shortlist=true: {self.folder} has no shortlist; write one with {self.command} shortlist=20"
             )
         if any(problems(self.about, About, "")) or not self.checksums:
             raise UserError(f"{self.folder / ABOUT}: not a file that nmt-export writes; write it again")
