@@ -26,7 +26,8 @@ th:first-child { text-align: left; position: sticky; left: 0; background: var(--
 tr.baseline th, tr.baseline td { background: var(--mark) } .sd { opacity: .65 } .best { font-weight: 700 }
 figure { margin: .8rem 0 } figure img { max-width: none; height: auto } figcaption { font-size: .9rem }
 @media (min-width: 70rem) { figure img { max-width: 100% } }
-dl { max-width: 60rem } dt { font-weight: 600; margin-top: .5rem } dd { margin: 0 } small, code { font-size: .85rem }
+dl { max-width: 60rem } dt { font-weight: 600; margin-top: .5rem }
+dd { margin: 0; overflow-wrap: anywhere } small, code { font-size: .85rem }
 """
 LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
