@@ -12,6 +12,7 @@ import numpy as np
 
 from nmt.alignment.colours import UNIT, Scale, scale_of
 from nmt.alignment.figures import short_label, xml_safe
+from nmt.data.invisible import remove_invisible
 from nmt.data.links import Link
 
 PAGE_STYLE = """
@@ -22,8 +23,7 @@ h1 { font-size: 1.5rem } h2 { border-top: 1px solid var(--rule); padding-top: 1r
 """
 STYLE = """
 body { max-width: 76rem } h2 { font-size: 1rem; margin: 2.5rem 0 .5rem }
-p.words { margin: .2rem 0; overflow-wrap: anywhere } p.words span { padding: .1rem .25rem; border-radius: .25rem; cursor: default;
-  unicode-bidi: plaintext /* a mark that turns a word around does not turn the others */ }
+p.words { margin: .2rem 0; overflow-wrap: anywhere } p.words span { padding: .1rem .25rem; border-radius: .25rem; cursor: default }
 :focus-visible { outline: 3px solid #e08a1e; outline-offset: 1px }
 p.partners { min-height: 1.5em; margin: .2rem 0; font-size: .875rem }
 p.scale { font-size: .875rem } p.scale b { font-weight: 400; padding: .1rem .6rem; border: 1px solid var(--rule) }
@@ -166,7 +166,8 @@ def _label(word: str) -> str:
 
 
 def _words(words: Sequence[str]) -> str:
-    return " ".join(f'<span tabindex="0">{escape(word)}</span>' for word in words)
+    # A mark of direction would turn the words behind it around.
+    return " ".join(f'<span tabindex="0">{escape(remove_invisible(word, "all"))}</span>' for word in words)
 
 
 def _cell(weight: float, gold: bool, scale: Scale) -> str:

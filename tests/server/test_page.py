@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from browser import CHROMIUM, Browser, browsing
 from commands.processes import wait_until
 from served import Client, Upper, serving
 from server.word_models import tiny_translator
 
+from nmt.alignment.page import Example, alignment_page, html_page
+from nmt.comparison.page import STYLE
 from nmt.search.options import SearchOptions
 from nmt.server import answers, app
 from nmt.server.app import Languages
@@ -66,6 +69,35 @@ def message(browser: Browser) -> str:
 def choose(browser: Browser, select: str, value: str) -> None:
     element = f"document.querySelector({select!r})"
     browser.value(f"{element}.value = {value!r}; {element}.dispatchEvent(new Event('change', {{bubbles: true}}))")
+
+
+MIXED = ["שלום New York עולם", "we say שלום עולם here"]  # Hebrew with two English words, and the other way round
+IN_ORDER = """[...document.querySelectorAll('.words.source')].map(list => {
+  const lefts = [...list.querySelectorAll('span')].map(word => word.getBoundingClientRect().left)
+  return lefts.map((left, k) => lefts.filter(other => other < left).length)
+})"""
+
+
+def test_words_of_the_other_direction_are_shown_in_their_order(
+    browser: Browser, client: Client, tmp_path: Path
+) -> None:
+    """On the page of the server, and on that of nmt-heatmap: the index of each word from the left."""
+    open_page(browser, client)
+    browser.type("\n".join(MIXED))
+    browser.wait("document.querySelectorAll('.words.source').length === 4")
+    expected = [[3, 1, 2, 0], [0, 1, 3, 2, 4]]
+    assert browser.value(IN_ORDER) == 2 * expected
+    examples = [Example(1, np.ones((1, len(line.split()))), line.split(), ["x"]) for line in MIXED]
+    (tmp_path / "page.html").write_text(alignment_page(examples, title=""), "utf-8")
+    browser.open((tmp_path / "page.html").as_uri())
+    assert browser.value(IN_ORDER) == expected
+
+
+def test_conditions_of_a_comparison_fit_a_phone(browser: Browser, tmp_path: Path) -> None:
+    page = html_page("T", STYLE, f"<dl><dt>signature</dt><dd>{'nrefs:1|case:mixed' * 9}</dd></dl>")
+    (tmp_path / "page.html").write_text(page, "utf-8")
+    browser.open((tmp_path / "page.html").as_uri(), width=390)
+    assert browser.value("document.documentElement.scrollWidth") <= 390
 
 
 def test_page_needs_no_other_host(client: Client) -> None:
