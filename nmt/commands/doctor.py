@@ -21,7 +21,6 @@ from nmt.system.machine import (
     allowed_cores,
     available_memory,
     cpu_quota,
-    describe_limits,
     installed,
     instruction_sets,
     peak_memory_mb,
@@ -100,7 +99,7 @@ def _machine() -> Iterator[tuple[str, str]]:
     limit = "" if quota is None else f", quota {quota:g}"
     yield "cores", f"{usable_cores()} used, {allowed_cores()} allowed, {os.cpu_count()} in the machine{limit}"
     memory = available_memory()
-    yield "RAM", ("unknown" if memory is None else f"{memory / GIGABYTE:.1f} GB available") + describe_limits()
+    yield "RAM", ("unknown" if memory is None else f"{memory / GIGABYTE:.1f} GB available")
     yield "disk", f"{_free('.'):.1f} GB here, {_free(tempfile.gettempdir()):.1f} GB for temporary files"
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-# These need torch only for some settings:
-WITHOUT_TORCH = {"prepare", "translate", "evaluate", "serve", "doctor", "complete", "distill"}
 MESSAGES = {
     _signal.SIGINT: b"interrupted\n",
     _signal.SIGTERM: b"stopped by SIGTERM\n",
@@ -43,7 +41,6 @@ def _run(name: str) -> NoReturn:
         if arguments == ["--version"]:
             print("nmt-memory-attention", import_module("nmt").__version__)
             return
-        _require_memory(name)
         _respect_quota()
         getattr(import_module(f"nmt.commands.{name}"), name)(arguments)
 
@@ -58,19 +55,6 @@ def _limit_spinning() -> None:
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-
-
-def _require_memory(name: str) -> None:
-    """Raise MemoryError if ``ulimit -v`` is too low to load numpy, or torch if the command ``name`` always needs it.
-
-    Without memory, torch ends the process while it is loaded. numpy's OpenBLAS does so too, or sends SIGINT; it starts
-    a thread with a stack of 8 MB for each core.
-    """
-    from nmt.system.machine import allowed_cores, can_allocate
-
-    megabytes = 150 if name in WITHOUT_TORCH else 500
-    if not can_allocate((megabytes + 8 * allowed_cores()) << 20):
-        raise MemoryError
 
 
 def _respect_quota() -> None:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from nmt.errors import STOP_SIGNALS, Interrupted, UserError, print_message, suggest_fix
 from nmt.settings.plugins import trusted_packages
-from nmt.system.machine import describe_limits, is_out_of_memory
+from nmt.system.machine import is_out_of_memory
 
 USER_ERROR = 2
 INTERNAL_ERROR = 70  # EX_SOFTWARE in sysexits.h
@@ -106,9 +106,7 @@ def describe_error(error: BaseException) -> tuple[int, list[str]]:
             file = f"{_text(error.filename)}: " if error.filename is not None else ""
             return USER_ERROR, [f"error: {file}{error.strerror}; {suggest_fix(error)}"]
         case _ if is_out_of_memory(error):
-            limits = describe_limits()
-            fix = f"{'raise this limit' if limits else 'stop other programs'}, or give less text at once"
-            return USER_ERROR, [f"error: not enough RAM{limits}; {fix}"]
+            return USER_ERROR, ["error: not enough RAM; stop other programs, or give less text at once"]
     text = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     if line := _line_of_trusted_code(error):
         return USER_ERROR, [f"error: {line}: {text}; correct this line ({TRACEBACK}=1 shows the traceback)"]

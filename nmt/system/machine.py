@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import math
-import mmap
 import os
 import platform
 import re
@@ -139,7 +138,7 @@ def available_memory() -> int | None:
 
     On Linux, the limits of a container and of ``ulimit`` count too. Elsewhere it is all memory of the machine.
     """
-    limits = [*_linux_memory(), *_container_limits(), *_process_limits().values()]
+    limits = [*_linux_memory(), *_container_limits(), *_process_limits()]
     return min(limits) if limits else _all_memory()
 
 
@@ -150,26 +149,6 @@ def is_out_of_memory(error: BaseException) -> bool:
         for cause in (error, error.__cause__)
         if cause is not None
     )
-
-
-def can_allocate(size: int) -> bool:
-    """Return whether ``ulimit -v`` allows ``size`` bytes more. Takes no memory. True where no limit is known.
-
-    Some libraries end the process, without an exception, when they cannot start a thread: ask before they are called.
-    """
-    if sys.platform != "linux":
-        return True
-    try:
-        mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
-    except OSError:
-        return False
-    return True
-
-
-def describe_limits() -> str:
-    """Return the limits on the memory of this process, such as " (ulimit -v allows 300 MB)"; empty without limits."""
-    limits = [f"{name} allows {size / 2**20:,.0f} MB" for name, size in _process_limits().items()]
-    return f" ({', '.join(limits)})" if limits else ""
 
 
 def _linux_memory() -> list[int]:
@@ -191,14 +170,12 @@ def _container_limits() -> list[int]:
     return [int(text) for text in texts if text.isdecimal()]
 
 
-def _process_limits() -> dict[str, int]:
-    """Return the bytes that each limit of the shell allows, by the command that sets it."""
+def _process_limits() -> list[int]:
     try:
         from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA, getrlimit
     except ImportError:  # Windows
-        return {}
-    limits = {"ulimit -v": getrlimit(RLIMIT_AS)[0], "ulimit -d": getrlimit(RLIMIT_DATA)[0]}
-    return {name: size for name, size in limits.items() if size != RLIM_INFINITY}
+        return []
+    return [limit for kind in (RLIMIT_AS, RLIMIT_DATA) if (limit := getrlimit(kind)[0]) != RLIM_INFINITY]
 
 
 def _all_memory() -> int | None:

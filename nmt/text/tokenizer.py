@@ -17,7 +17,6 @@ import sentencepiece
 from nmt.data.words import PieceWords, split_words, word_spans
 from nmt.errors import UserError
 from nmt.settings.bounds import AtLeast, AtMost
-from nmt.system.machine import can_allocate, describe_limits
 from nmt.text.specials import BOS, EOS, PAD, SPACE, UNK
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
 
 STAND_IN = "\U0010ffff"  # replaces U+2581 in the text; Unicode guarantees that it is never a character
 UNSUPPORTED = re.compile(f"[\ud800-\udfff{STAND_IN}]")  # surrogates cannot be encoded in UTF-8; the other is taken
-THREADS_MB = 16 * (8 + 64)  # of addresses: SentencePiece starts 16 threads, each with a stack and a heap
 PART_WORDS = 1024  # of a long text are encoded at once
 CHUNK_CHARACTERS = 1000  # long training sentences are cut: SentencePiece drops those above 4192 bytes
 SPACES = (SPACE, " ")  # some models do not write spaces as ▁
@@ -136,11 +134,6 @@ class Tokenizer:
         It loses no character (byte fallback), and changes none without ``normalisation``. Training is deterministic.
         Raises UserError if the sentences hold no words, or if ``vocab_size`` is too large or too small for them.
         """
-        if not can_allocate(THREADS_MB << 20):  # SentencePiece ends the process if it cannot start a thread
-            raise UserError(
-                f"tokenizer: not enough RAM{describe_limits()}: learning pieces needs {THREADS_MB:,} MB more; raise "
-                "this limit, or give tokenizer.source_model="
-            )
         model = io.BytesIO()
         failures: list[BaseException] = []
         try:

@@ -21,7 +21,7 @@ from nmt.inference.run_files import CHECKPOINTS
 from nmt.inference.scores import choose_tokenizer
 from nmt.kernels.process import flushed_denormals, keep_freed_memory
 from nmt.settings.build import plain
-from nmt.system.machine import can_allocate, describe_limits, is_out_of_memory, torch_threads
+from nmt.system.machine import is_out_of_memory, torch_threads
 from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, reading_problems
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.distributed import first_before_others, rank
@@ -33,7 +33,6 @@ from nmt.training.report import report
 from nmt.training.settings import Train, TrainingSettings
 from nmt.training.weights import describe_average, stored_settings
 
-NEEDED_BYTES = 256 << 20  # for the smallest model, its threads and its learning curve
 NEEDED_PARTS = ("train", "valid")
 
 
@@ -76,9 +75,8 @@ def train_into(
         if isinstance(error, UserError) or not is_out_of_memory(error):
             raise
         tokens = config.batches.max_tokens
-        raise UserError(
-            f"batches.max_tokens={tokens}: not enough memory{describe_limits()}; lower it, or the sizes of the model"
-        ) from None
+        fix = "lower it, or the sizes of the model"
+        raise UserError(f"batches.max_tokens={tokens}: not enough memory; {fix}") from None
 
 
 @flushed_denormals()
@@ -90,8 +88,6 @@ def _train(
     tracker: Tracker | None,
 ) -> TrainingResult:
     started = time.perf_counter()
-    if not can_allocate(NEEDED_BYTES):  # OpenMP ends the process if it cannot start a thread
-        raise MemoryError
     keep_freed_memory()
     device = choose_device(config.device)
     if config.threads is not None:

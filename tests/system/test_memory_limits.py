@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from commands.processes import run_python
 
-from nmt.errors import UserError
-from nmt.system import machine
-from nmt.system.machine import can_allocate, describe_limits, is_out_of_memory
-from nmt.text import tokenizer
+from nmt.system.machine import is_out_of_memory
 
 # As the libraries wrote them under ``ulimit -v``.
 MESSAGES = [
@@ -49,52 +42,6 @@ def test_messages_of_libraries_are_recognised(error: Exception) -> None:
 )
 def test_other_errors_are_not_taken_for_it(error: Exception) -> None:
     assert not is_out_of_memory(error)
-
-
-def test_limits_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_process_limits", dict)
-    assert describe_limits() == ""
-    monkeypatch.setattr(machine, "_process_limits", lambda: {"ulimit -v": 1 << 30, "ulimit -d": 1 << 20})
-    assert describe_limits() == " (ulimit -v allows 1,024 MB, ulimit -d allows 1 MB)"
-
-
-def test_pieces_are_not_learned_where_threads_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SentencePiece would end the process."""
-    assert can_allocate(1 << 20)
-    monkeypatch.setattr(tokenizer, "can_allocate", lambda size: size < 1 << 30)
-    with pytest.raises(UserError, match="tokenizer: not enough RAM.*: learning pieces needs 1,152 MB more; raise"):
-        tokenizer.Tokenizer.train(["a b"], vocab_size=300)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits addresses")
-@pytest.mark.parametrize(
-    ("command", "megabytes", "start"),
-    [
-        ("prepare", 100, "error: not enough RAM"),  # OpenBLAS would end the process
-        ("prepare", 150, "error: not enough RAM"),  # OpenBLAS would send SIGINT
-        ("prepare", 500, "error: tokenizer: not enough RAM"),
-        ("train", 390, "error: not enough RAM"),  # torch would end the process
-    ],
-)
-def test_command_ends_in_one_line(tmp_path: Path, command: str, megabytes: int, start: str) -> None:
-    import resource
-
-    for name in ("a", "b"):
-        (tmp_path / name).write_text("a cat\na dog\n")
-    limit = megabytes << 20
-    run = subprocess.run(
-        [sys.executable, "-c", f"from nmt.commands.programs import {command}; {command}()"]
-        + ["data=text", "data.train.src=a", "data.train.tgt=b", "data.valid.src=a", "data.valid.tgt=b"]
-        + (["output=out"] if command == "prepare" else []),
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
-    )
-    assert run.returncode == 2 and run.stderr.count("\n") == 1, run.stderr
-    assert run.stderr.startswith(f"{start} (ulimit -v allows {megabytes} MB)")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_libraries_that_fail_again_at_exit_are_silent() -> None:
