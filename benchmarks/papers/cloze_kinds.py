@@ -17,11 +17,8 @@ FOLDER = Path(__file__).parents[2] / "conf" / "attention"
 CHOICES = {"kernel": "feature_map", "luong": "score"}  # one row for each choice of this argument
 VARIANTS = [
     "abc slots=100",
-    "delta directions=both",
     "gated_covariance mean=false",
-    "gated_delta directions=both",
     "general_covariance mean=false",
-    "general_covariance mean=false directions=both",
     "general_covariance mean=false recall=true",
     "general_covariance mean=false recall=true recall_by=value",
     "memory slots=100",

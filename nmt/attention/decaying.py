@@ -1,7 +1,6 @@
 """Base class of attentions whose later source states change what earlier ones wrote: M ← G_s M + k_s v_sᵀ.
 
-Later states decay less, so reads recall them better. With ``directions="both"``, a second half of the slots is written
-from the end of the source to its beginning, with the same parameters, and queries read the mean of both halves.
+Later states decay less, so reads recall them better.
 
 The trace holds the weight that remains at the end of the source, trace[:, s] = (Π_{j>s} G_j) k_s. With it, slots, mass
 and alignment obey the same equations as for every attention.
@@ -10,16 +9,14 @@ and alignment obey the same equations as for every attention.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
-from nmt.attention.base import Attention, Memory, clear_padding, map_slots, require_queries
-from nmt.attention.reversal import reversal, take
+from nmt.attention.base import Attention, Memory, clear_padding, require_queries
 
-Directions = Literal["forward", "both"]
 Decay = Callable[[Tensor], Tensor]
 """Function that applies the product of all G to the columns (B, R, n) of an earlier memory."""
 
@@ -38,14 +35,7 @@ class DecayingAttention(Attention):
     A subclass implements ``update``. Writing a source means appending it to an empty memory of ``rank`` slots.
     """
 
-    rank: int  #: number of slots of one direction
-    directions: Directions = "forward"
-
-    def write_in(self, directions: Directions) -> None:
-        """Choose the directions in which a source is written. ``both`` cannot read a source in parts."""
-        self.directions = directions
-        self.streaming = directions == "forward"
-        self.streaming_advice = "attention.directions=forward"
+    rank: int  #: number of slots
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Return the update of ``memory`` by the states (B, S, E).
@@ -62,22 +52,13 @@ class DecayingAttention(Attention):
         return Memory(zeros, zeros.sum(2), length, trace=zeros[..., :0] if trace else None)
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
-        forward = self.extend(self.empty(states, trace), states, mask)
-        if self.directions == "forward":
-            return forward
-        mirror = reversal(mask.sum(1), mask.shape[1])
-        backward = self.extend(self.empty(states, trace), take(states, mirror), mask)
-        if backward.trace is not None:
-            backward = backward._replace(trace=take(backward.trace.transpose(1, 2), mirror).transpose(1, 2))
-        return map_slots(lambda *halves: torch.cat(halves, dim=1), forward, backward)
+        return self.extend(self.empty(states, trace), states, mask)
 
     def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
-        if not self.streaming:
-            return super().append(memory, states, mask)  # raises ValueError
         return self.extend(memory, states, mask)
 
     def extend(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
-        """Return the memory of one direction after the states (B, S, E)."""
+        """Return the memory after the states (B, S, E)."""
         with torch.autocast(states.device.type, enabled=False):  # a product of many factors needs full precision
             states = clear_padding(states, mask).to(memory.slots.dtype)
             decay, weights, values = self.update(memory, states, mask)
@@ -91,11 +72,7 @@ class DecayingAttention(Attention):
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         require_queries(query)
-        if self.directions == "forward":
-            weights = self.read_weights(query, memory)
-        else:
-            halves = (map_slots(lambda field, side=side: field.chunk(2, dim=1)[side], memory) for side in (0, 1))
-            weights = torch.cat([self.read_weights(query, half) for half in halves], dim=2) / 2
+        weights = self.read_weights(query, memory)
         return (weights.to(memory.slots.dtype) @ memory.slots).to(weights.dtype), weights
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Memory
-from nmt.attention.decaying import DecayingAttention, Directions, Update, project, unit
+from nmt.attention.decaying import DecayingAttention, Update, project, unit
 from nmt.settings.bounds import Size
 
 
@@ -28,11 +28,8 @@ class DeltaAttention(DecayingAttention):
     signed = True
     sequential = True
 
-    def __init__(
-        self, *, state_size: Size, query_size: Size, key_size: Size = 128, directions: Directions = "forward"
-    ) -> None:
+    def __init__(self, *, state_size: Size, query_size: Size, key_size: Size = 128) -> None:
         super().__init__()
-        self.write_in(directions)
         self.context_size = state_size
         self.rank = key_size
         self.W_k = nn.Linear(state_size, key_size, bias=False)

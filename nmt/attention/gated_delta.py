@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from nmt.attention.base import Memory
-from nmt.attention.decaying import Directions, Update, project
+from nmt.attention.decaying import Update, project
 from nmt.attention.delta import DeltaAttention
 from nmt.settings.bounds import Size
 
@@ -22,10 +22,8 @@ class GatedDeltaAttention(DeltaAttention):
     Keys, queries and β_s are those of ``DeltaAttention``, and α_s = σ(w_α h_s + b_α).
     """
 
-    def __init__(
-        self, *, state_size: Size, query_size: Size, key_size: Size = 128, directions: Directions = "forward"
-    ) -> None:
-        super().__init__(state_size=state_size, query_size=query_size, key_size=key_size, directions=directions)
+    def __init__(self, *, state_size: Size, query_size: Size, key_size: Size = 128) -> None:
+        super().__init__(state_size=state_size, query_size=query_size, key_size=key_size)
         self.alpha = nn.Linear(state_size, 1)
         nn.init.constant_(self.alpha.bias, 4.0)  # σ(4) = 0.98: an untrained model remembers a sentence
 

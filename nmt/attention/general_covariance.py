@@ -15,7 +15,7 @@ from torch.nn.functional import linear, logsigmoid, pad
 
 from nmt.attention.base import Memory
 from nmt.attention.covariance import CovarianceAttention
-from nmt.attention.decaying import DecayingAttention, Directions, Update, project
+from nmt.attention.decaying import DecayingAttention, Update, project
 from nmt.attention.scan import Tensors, scan
 from nmt.settings.bounds import Size
 
@@ -42,17 +42,10 @@ class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
         recall: bool = False,
         recall_by: Literal["state", "value"] = "state",
         mean: bool = True,
-        directions: Directions = "forward",
     ) -> None:
         super().__init__(state_size=state_size, query_size=query_size, mean=mean)
-        if recall and directions == "both":
-            raise ValueError(
-                "attention.directions=both: with attention.recall=true each direction would write other values; "
-                "set attention.recall=false or attention.directions=forward"
-            )
         if recall_by == "value" and not recall:
             raise ValueError("attention.recall_by=value: needs attention.recall=true; set both, or remove recall_by")
-        self.write_in(directions)
         self.rank = state_size
         self.sequential = recall
         self.recall_by = recall_by

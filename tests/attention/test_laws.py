@@ -56,8 +56,7 @@ def _is_refused(block: dict[str, Any]) -> bool:
     maps = {block.get("feature_map"), block.get("key_feature_map") or block.get("feature_map")}
     if len(maps) == 2 and not maps <= {"elu", "features"}:
         return True
-    without_recall = block.get("recall_by") == "value" and not block.get("recall")
-    return without_recall or (bool(block.get("recall")) and block.get("directions") == "both")
+    return block.get("recall_by") == "value" and not block.get("recall")
 
 
 def _options(hint: Any) -> list[Any]:

@@ -248,3 +248,8 @@ def test_newton_iteration_of_exported_graphs_solves_the_system(scale: float, mon
     monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
     monkeypatch.setattr(torch.linalg, "solve", None)
     torch.testing.assert_close(solve(matrix, right), expected, rtol=1e-8, atol=1e-8)
+
+
+def test_recall_by_value_without_recall_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^attention\.recall_by=value: needs attention\.recall=true"):
+        GeneralCovarianceAttention(state_size=5, query_size=4, recall_by="value")

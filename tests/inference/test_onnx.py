@@ -156,7 +156,7 @@ OTHERS = [
     ["memory", *both("strided", "stride=3")],
 ]
 OTHERS_SLOW = [
-    ["gated_delta", "attention.directions=both", "decoder.layers=2"],
+    ["gated_delta", "decoder.layers=2"],
     ["memory", *transformer("encoder", "linear"), *transformer("decoder", "softmax")],
     ["memory", "encoder=bilstm", *transformer("decoder", "linear")],
     ["memory", *LINEAR, "encoder.self_attention.feature_map=features", "decoder.self_attention.feature_map=hedgehog"],
