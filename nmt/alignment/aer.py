@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt.data.links import Link, Links, LinkSettings, is_naacl, parse_links, require_links, swap_advice
+from nmt.data.links import SWAPPED, Link, Links, LinkSettings, is_naacl, parse_links, require_links
 from nmt.data.text_files import read_lines, read_pairs
 from nmt.errors import UserError, counted, print_message
 
@@ -122,17 +122,17 @@ def read_both(
 
 
 def score_links(
-    hypotheses: Sequence[Collection[Link]], golds: Sequence[Links], *, file: str, settings: LinkSettings, bases: str
+    hypotheses: Sequence[Collection[Link]], golds: Sequence[Links], *, file: str, bases: str
 ) -> AlignmentScores:
     """Return precision, recall and AER, and warn if the links fit much better when they are read differently.
 
-    ``file`` and ``settings`` are those of the file whose sides the user is advised to swap. ``bases`` names the
-    settings that say from which number words are counted.
+    ``file`` is the file whose sides may be swapped. ``bases`` names the settings that say from which number words are
+    counted.
     """
     scores = alignment_scores(hypotheses, golds)
     reading = better_reading(hypotheses, golds)
     if reading is not None:
-        advice = [swap_advice(settings)] if reading.swapped else []
+        advice = [SWAPPED] if reading.swapped else []
         advice += [f"words look counted from another number; check {bases}"] if reading.shift else []
         print_message(f"warning: {file}: {'; '.join(advice)}")
     return scores

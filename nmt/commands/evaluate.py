@@ -58,8 +58,8 @@ class EvaluateOptions(ModelOptions):
     OWNERS = {
         **dict.fromkeys(("search", "engine", "slots", "adapter"), ["model"]),
         **dict.fromkeys(("lowercase", "evaluation"), ["model", "hypotheses"]),
-        **dict.fromkeys(("links_base", "links_swap"), ["links"]),
-        **dict.fromkeys(("alignments_base", "alignments_swap"), ["alignments"]),
+        "links_base": ["links"],
+        "alignments_base": ["alignments"],
     }
     model: str | list[str] | None
     hypotheses: str | None
@@ -67,10 +67,8 @@ class EvaluateOptions(ModelOptions):
     tgt: str | None
     alignments: str | None
     alignments_base: Literal[0, 1]
-    alignments_swap: bool
     links: str | None
     links_base: Literal[0, 1]
-    links_swap: bool
     lowercase: bool | None
     json: bool
     search: SearchOptions
@@ -108,10 +106,6 @@ class EvaluateOptions(ModelOptions):
             missing = "src" if self.src is None else "tgt"
             raise UserError(f"{missing}=null: links are checked against both texts or none; add {missing}=FILE")
 
-    @property
-    def gold(self) -> LinkSettings:
-        return LinkSettings(self.links_base, self.links_swap)
-
 
 @command(HELP, EvaluateOptions)
 def evaluate(options: EvaluateOptions) -> None:
@@ -126,11 +120,11 @@ def _score_link_file(options: EvaluateOptions) -> tuple[list[str], dict[str, Any
     from nmt.alignment.aer import SIGNATURES, read_both, score_lines, score_links
 
     assert options.alignments is not None and options.links is not None
-    how = LinkSettings(options.alignments_base, options.alignments_swap, "alignments")
+    how = LinkSettings(options.alignments_base, "alignments")
     sides = (options.src, options.tgt) if options.src is not None and options.tgt is not None else None
-    hypotheses, golds = read_both(options.alignments, how, options.links, options.gold, sides)
+    hypotheses, golds = read_both(options.alignments, how, options.links, LinkSettings(options.links_base), sides)
     bases = f"alignments_base={options.alignments_base} and links_base={options.links_base}"
-    scores = score_links(hypotheses, golds, file=options.alignments, settings=how, bases=bases)
+    scores = score_links(hypotheses, golds, file=options.alignments, bases=bases)
     return score_lines(scores), {
         "precision": scores.precision,
         "recall": scores.recall,
@@ -216,7 +210,7 @@ def _load_or_translate(options: EvaluateOptions) -> _Texts:
     if options.links is not None:
         from nmt.alignment.aer import read_gold
 
-        golds = read_gold(options.links, options.gold, pairs)
+        golds = read_gold(options.links, LinkSettings(options.links_base), pairs)
     translator = load_model(options.model, options.load_settings(engine=options.engine, slots=options.slots))
     if golds is not None:
         require_attention(translator, f"links={options.links}")
@@ -251,5 +245,4 @@ def _score_model_links(
     lost = LostWords({"source": options.src, "target": str(options.tgt)})
     links = forced_links(translator, sources, targets, on_failure=warn, on_lost=lost.add)
     lost.warn()
-    bases = f"links_base={options.links_base}"
-    return score_links(links, golds, file=options.links, settings=options.gold, bases=bases)
+    return score_links(links, golds, file=options.links, bases=f"links_base={options.links_base}")

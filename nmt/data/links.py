@@ -33,18 +33,17 @@ class Links(NamedTuple):
 
 
 class LinkSettings(NamedTuple):
-    """How a file writes links: words are counted from ``base``, and ``swap`` means that i counts target words.
+    """How a file writes links: words are counted from ``base``.
 
-    ``swap`` is None where no setting offers it. ``key`` is the setting that named the file: messages name ``key_base``
-    and ``key_swap``.
+    ``key`` is the setting that named the file: messages name ``key_base``.
     """
 
     base: int = 0
-    swap: bool | None = None
     key: str = "links"
 
 
 PLAIN = LinkSettings()
+SWAPPED = "sides look swapped; write the number of the source word first"
 
 
 class _Item(NamedTuple):
@@ -194,7 +193,7 @@ def _from_zero(item: _Item, name: str, settings: LinkSettings) -> Link:
             f"{name}:{item.line}: {item.text!r} counts words from 0, not from {settings.base};"
             f" set {settings.key}_base=0"
         )
-    return (j, i) if settings.swap else (i, j)
+    return i, j
 
 
 def _check_bounds(
@@ -213,7 +212,7 @@ def _check_bounds(
     if settings.base == 0 and all(fits(item, i - 1, j - 1) for item, (i, j) in links):
         advice = f"words look counted from 1; set {settings.key}_base=1"
     elif all(fits(item, j, i) for item, (i, j) in links):
-        advice = swap_advice(settings)
+        advice = SWAPPED
     elif any(side.split() != split_words(side) for side in sentences[outside.sentence]):
         advice = "only spaces and tabs end words; replace other whitespace in the text, such as U+00A0"
     first, second = sizes[outside.sentence]
@@ -221,12 +220,6 @@ def _check_bounds(
         f"{name}:{outside.line}: {outside.text} points outside the sentences of {first:,} and"
         f" {counted(second, 'word')}; {advice}"
     )
-
-
-def swap_advice(settings: LinkSettings) -> str:
-    """Return the advice about links that fit better with their sides exchanged."""
-    fixes = {None: "write source-target links", False: f"add {settings.key}_swap=true"}
-    return f"sides look swapped; {fixes.get(settings.swap, f'remove {settings.key}_swap=true')}"
 
 
 def format_pharaoh(links: Iterable[Link]) -> str:

@@ -116,7 +116,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
             "tgt=tgt model=MODEL src=src search.n_best=2",
             "search.n_best=2: only the best translation of a line is score",
         ),
-        ("tgt=tgt hypotheses=src alignments_swap=true", "alignments_swap=true: has an effect only with alignments=; "),
+        ("tgt=tgt hypotheses=src alignments_base=1", "alignments_base=1: has an effect only with alignments=; "),
     ],
     distill: [
         ("src=src tgt=tgt output=o", "model=null: no teacher; give model=FOLDER, or translations=FILE"),
