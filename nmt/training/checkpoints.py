@@ -1,4 +1,4 @@
-"""Checkpoints: the best ones, those of every n-th epoch, and the last one, with which a run stops and is resumed."""
+"""Checkpoints: the best ones, and the last one, with which a run stops and is resumed."""
 
 from __future__ import annotations
 
@@ -177,18 +177,6 @@ def _check_weights(weights: Mapping[str, Any], expected: Mapping[str, Tensor], p
             raise UserError(f"{path}: weight model.{name} does not fit this model")
     if (infinite := non_finite(weights)) is not None:
         raise UserError(f"{path}: weight model.{infinite} is not finite")
-
-
-class EpochCheckpoints(Checkpoint):
-    """Keeps a checkpoint of every ``every``-th epoch in ``folder``, named ``epoch=0-step=25.ckpt``."""
-
-    def __init__(self, folder: Path, every: int) -> None:
-        self.folder, self.every = folder, every
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if (trainer.current_epoch + 1) % self.every == 0:
-            file = f"epoch={trainer.current_epoch}-step={trainer.global_step}.ckpt"
-            trainer.save_checkpoint(self.folder / file, weights_only=False)
 
 
 class LastCheckpoint(Checkpoint):

@@ -32,7 +32,6 @@ from nmt.training.checkpoints import (
     AtomicCheckpoints,
     BestCheckpoints,
     Diverged,
-    EpochCheckpoints,
     LastCheckpoint,
     Patience,
     Stopped,
@@ -111,13 +110,7 @@ class _Session:
             torch.manual_seed(config.seed + (rank() << 32))  # each rank drops out other units
         self.progress = LiveProgress()
         self.patience = None if training.patience is None else Patience(training.monitor, training.patience)
-        optional = [
-            self.patience,
-            None
-            if training.keep_every_n_epochs is None
-            else EpochCheckpoints(checkpoints, training.keep_every_n_epochs),
-            None if training.ema_decay is None else MovingAverage(training.ema_decay),
-        ]
+        optional = [self.patience, None if training.ema_decay is None else MovingAverage(training.ema_decay)]
         callbacks = [self.progress, self.best, self.last, *filter(None, optional)]
         with without_advice():
             self.trainer = build_trainer(config, folder, callbacks, tracker)

@@ -44,7 +44,6 @@ class TrainingSettings:
     monitor: Literal["valid_bleu", "valid_chrf", "valid_loss", "valid_accuracy"]
     patience: Count | None
     keep_best: Count
-    keep_every_n_epochs: Count | None
     validate_every: Count | None = None
     checkpoint_every: Count | None
     ema_decay: Share | None

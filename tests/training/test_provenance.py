@@ -9,13 +9,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import SMALL, stop_at, summary
+from tiny import summary
 
 import nmt
-from nmt.commands.train import train
 from nmt.training.provenance import commit, commit_text
 from nmt.training.report import score_limits
 
@@ -80,9 +78,3 @@ def test_score_axis_fits_the_scores(scores: list[float]) -> None:
     span = max(max(scores) - min(scores), 2.0)
     assert 0 <= low <= min(scores) and max(scores) <= high <= 100
     assert high - low <= 1.1 * span + 1e-9 and high - low >= 2 - 1e-9
-
-
-def test_interval_of_kept_checkpoints_can_change(run: Path) -> None:
-    stop_at(0, [*SMALL, "training.max_epochs=4"])
-    train(["resume=true", "training.keep_every_n_epochs=2"])
-    assert sorted(torch.load(file)["epoch"] for file in (run / "checkpoints").glob("epoch=*.ckpt")) == [1, 3]

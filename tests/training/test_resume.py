@@ -37,7 +37,7 @@ TRANSFORMER = ["encoder=transformer", "decoder=transformer", "encoder.layers=1",
 TRANSFORMER += ["decoder.self_attention=linear", "encoder.feedforward_size=8", "decoder.feedforward_size=8"]
 PLATEAU = ["schedule=plateau", "schedule.patience=0", "training.monitor=valid_loss", "optimizer.lr=20"]
 PLATEAU += ["schedule.warmup_steps=1", "training.max_epochs=5"]
-TIES = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.max_epochs=4", "training.keep_every_n_epochs=1"]
+TIES = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.max_epochs=4", "training.keep_best=4"]
 STEPS = ["training.max_epochs=null", "training.max_steps=30", "schedule=linear"]
 AVERAGED = ["batches.accumulate=2", "training.average_checkpoints=2", "training.max_epochs=3"]
 EVERY = ["training.validate_every=10", "training.max_epochs=4"]
