@@ -38,10 +38,15 @@ class ModelSettings:
     @staticmethod
     def of(config: Mapping[str, Any]) -> ModelSettings:
         """Return the groups of the model from a stored configuration, which has other groups too."""
-        return build(ModelSettings, {name: config[name] for name in MODEL_GROUPS})
+        attention = {
+            key: value for key, value in config["attention"].items() if REMOVED.get(f"attention.{key}") != value
+        }
+        return build(ModelSettings, {name: config[name] for name in MODEL_GROUPS} | {"attention": attention})
 
 
 MODEL_GROUPS = tuple(item.name for item in fields(ModelSettings))
+REMOVED = {"attention.directions": "forward"}
+"""Keys of earlier versions, with the value that is now the only one. Stored configurations may have them."""
 
 
 def problems(value: Any, schema: Any, key: str, trust: Sequence[str] = ()) -> Iterator[str]:

@@ -237,6 +237,15 @@ def test_wrong_types_are_named(tmp_path: Path, stored: dict[str, Any], key: str,
     assert message in problem(tmp_path, stored)
 
 
+def test_removed_keys_may_have_the_value_that_is_left(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    stored = contents({"_target_": "nmt.attention.DeltaAttention", "key_size": 4}, tokenizer)
+    put(stored, "config.attention.directions", "forward")
+    write_checkpoint(tmp_path / "model.pt", stored)
+    load_folder(tmp_path)
+    put(stored, "config.attention.directions", "both")
+    assert "unexpected keyword argument 'directions'" in problem(tmp_path, stored)
+
+
 def test_loading_gives_back_what_was_saved(tmp_path: Path, tokenizer: Tokenizer) -> None:
     for attention in (MULTI_HEAD, LOW_RANK):
         model = save_random(tmp_path, tiny_config(attention), tokenizer, longest_source=12).model

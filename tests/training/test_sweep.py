@@ -84,6 +84,8 @@ def test_table_has_mean_and_sample_deviation_over_the_seeds(swept: Path) -> None
 
 def test_second_call_trains_nothing_and_prints_the_same_table(swept: Path, no_training: None, capsys: Any) -> None:
     before = (swept / "sweep.csv").read_text()
+    config = swept / "attention=none,seed=1" / "config.yaml"  # as an earlier version wrote it
+    config.write_text(config.read_text().replace("attention:\n", "attention:\n  directions: forward\n"))
     file = swept / "attention=none,seed=1" / "summary.json"
     file.write_text(json.dumps({**summary(file.parent), "toolkit": {"version": "0.0.1"}}))
     train(["-m", *SWEPT])
