@@ -125,7 +125,7 @@ class KernelAttention(Attention):
 
 
 def _second_order(x: Tensor) -> Tensor:
-    """Return features (…, 1 + A + A(A + 1)/2) of x (…, A). Each pair of numbers appears once, so i ≠ j counts twice."""
+    """Return features (…, 1 + A + A(A + 1)/2) of x (…, A): all products of two numbers, and squares times √½."""
     size = x.shape[-1]
     rows, columns = torch.triu_indices(size, size, device=x.device)
     share = torch.ones_like(rows, dtype=x.dtype).masked_fill(rows == columns, sqrt(1 / 2))

@@ -175,9 +175,9 @@ def require_memory(settings: ModelSettings, copies: int, **sizes: Any) -> None:
 
 
 class SkipInitialisation(TorchFunctionMode):
-    """Context in which the functions of ``torch.nn.init`` leave parameters as they are, for a model that gets others.
+    """Context without ``torch.nn.init``, for a model whose weights are loaded afterwards.
 
-    They take a third of the time to load a model, and on the meta device ``normal_`` imports modules for 1.3 s.
+    Its functions take a third of the time to load a model. On the meta device, ``normal_`` imports modules for 1.3 s.
     """
 
     def __torch_function__(
