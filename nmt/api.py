@@ -69,8 +69,8 @@ def train(
     given = {"train": train, "valid": valid, "test": test}
     what = "(source, target) pairs, or of rows with columns="
     pairs = {part: iterable(rows, part, what=what) for part, rows in given.items() if rows is not None}
-    words = [*_data_settings(settings, pairs, columns), *settings]
-    result = run_training(words, pairs or None)
+    arguments = [*_data_settings(settings, pairs, columns), *settings]
+    result = run_training(arguments, pairs or None)
     if result.stop_signal is not None or result.summary is None:
         raise Interrupted(result.stop_signal or signal.SIGINT)
     return Run(result.folder, result.summary)

@@ -50,12 +50,12 @@ EQUAL_BUDGET = "training.patience=null"
 @command(HELP, lambda arguments: arguments)  # read twice: its own settings, and those of training
 def compare(arguments: list[str]) -> None:
     """Train the runs that are missing, measure all, and write the report."""
-    settings = [word for word in join_options(arguments) if word not in ("-m", "--multirun")]
+    settings = [argument for argument in join_options(arguments) if argument not in ("-m", "--multirun")]
     own_keys = {*read_yaml(config_dir() / "compare.yaml"), "evaluation"}
-    training = [word for word in settings if _group(word) not in own_keys]
-    options = read_options("compare", CompareOptions, [word for word in settings if word not in training])
+    training = [argument for argument in settings if _group(argument) not in own_keys]
+    options = read_options("compare", CompareOptions, [argument for argument in settings if argument not in training])
     require_stdout()
-    shared = [word for word in settings if _group(word) in SHARED]
+    shared = [argument for argument in settings if _group(argument) in SHARED]
     if options.models is not None:
         selection = _given_runs(options, training)
     else:
@@ -66,9 +66,9 @@ def compare(arguments: list[str]) -> None:
         raise selection.failure
 
 
-def _group(word: str) -> str:
+def _group(argument: str) -> str:
     """Return the first part of the setting's key, such as ``attention`` for ``attention.slots=8``."""
-    return key_of(word).partition(".")[0]
+    return key_of(argument).partition(".")[0]
 
 
 class _Selection(NamedTuple):
@@ -113,8 +113,8 @@ def _trained_runs(options: CompareOptions, training: Sequence[str], shared: Sequ
         raise UserError(
             "models=null: nothing to compare; give models=[runs/a,runs/b], or attention=none,memory to train"
         )
-    given = {key_of(word) for word in training}
-    overrides = [*training, *(word for word in shared if key_of(word) != "name"), f"name={options.name}"]
+    given = {key_of(argument) for argument in training}
+    overrides = [*training, *(argument for argument in shared if key_of(argument) != "name"), f"name={options.name}"]
     if given.isdisjoint({"training.patience", "training.max_minutes"}):
         overrides.append(EQUAL_BUDGET)
     jobs = read_multirun(overrides).jobs

@@ -137,7 +137,7 @@ def _run_job(job: Job, *, train: TrainJob, call: str, main: Process, total: int 
         "call": call,
         "number": job.number,
         "folder": str(job.folder),
-        "settings": dict(word.lstrip("+~").split("=", 1) for word in job.swept),
+        "settings": dict(argument.lstrip("+~").split("=", 1) for argument in job.swept),
         "status": "stopped",
         "error": None,
     }

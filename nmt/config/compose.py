@@ -85,11 +85,11 @@ def _schema(config: Mapping[str, Any]) -> type[Train]:
 
 def _with_advice(problem: str, arguments: Sequence[str]) -> str:
     """Return the problem, with advice if it concerns a value such as ``1,2``, or the keys of an overridden class."""
-    for word in arguments:
-        group, target, _ = word.partition("._target_=")
+    for argument in arguments:
+        group, target, _ = argument.partition("._target_=")
         if target and re.match(rf"{re.escape(group)}\.[\w.]+(=.*: no such key|: missing)", problem):
             return f"{problem}; {group}._target_= keeps all other keys of this file: write another YAML for your class"
-    lists = [word for word in arguments if LISTED.fullmatch(word)]
+    lists = [argument for argument in arguments if LISTED.fullmatch(argument)]
     return f"{problem}; to train once per value, add -m" if problem.startswith(tuple(lists)) else problem
 
 
@@ -122,12 +122,12 @@ def _other_problems(
 ) -> Sequence[str]:
     """Return the problems besides an unknown key of a group, which ``error`` reports.
 
-    Without a wrong choice, or a word that may name a group, the other arguments would belong to other choices.
+    Without a wrong choice, or an argument that may name a group, the other arguments would belong to other choices.
     """
     unknown = re.match(r"([\w.]+): no such key(?:.*did you mean ([\w.]+)\?)?", error.problems[0])
     if unknown is None or ("." not in unknown[1] and (not unknown[2] or os.path.isdir(config_dir() / unknown[2]))):
         return []
-    rest = [word for word in arguments if key_of(word) != unknown[1]]
+    rest = [argument for argument in arguments if key_of(argument) != unknown[1]]
     if len(rest) == len(arguments):
         return []
     try:
@@ -140,15 +140,15 @@ def _other_problems(
 def _as_typed(
     composed: dict[str, Any], arguments: Sequence[str], check: Check, change: Change
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the changed configuration with the words that were typed where text is needed, and its problems.
+    """Return the changed configuration with the arguments as typed where text is needed, and its problems.
 
     Hydra reads ``1e5``, ``1_000`` and ``true`` as a number or a truth value, also where they are names.
     """
     config = change(deepcopy(composed))
     faults = list(check(config))
-    words = {key_of(word): word for word in arguments}  # of a key that is given twice, the last one counts
-    for key, word in words.items():
-        text = word.partition("=")[2]
+    typed = {key_of(argument): argument for argument in arguments}  # the last one of a key counts
+    for key, argument in typed.items():
+        text = argument.partition("=")[2]
         wrong = re.compile(rf"{re.escape(key)}(\[\d+\])?=.*: must be text", re.DOTALL)
         if not any(map(wrong.match, faults)):
             continue
@@ -178,9 +178,9 @@ def _chooses_text(config: Mapping[str, Any], arguments: Sequence[str]) -> bool:
     Arguments such as ``data.max_length=50`` change the text of any source, and choose none.
     """
     overrides, folders = hydra_overrides(arguments)
-    if any(key_of(word) == "data" for word in overrides):
+    if any(key_of(argument) == "data" for argument in overrides):
         return True
-    changes = [word for word in overrides if key_of(word).startswith(("data.", "hydra.searchpath"))]
+    changes = [argument for argument in overrides if key_of(argument).startswith(("data.", "hydra.searchpath"))]
     default, _ = _compose("train", changes, folders)
     return bool(OmegaConf.to_container(default.data, resolve=True) != config["data"])
 
@@ -194,18 +194,18 @@ def train_problems(config: dict[str, Any]) -> list[str]:
 
 
 def _ignored_tokenizer(config: Mapping[str, Any], arguments: Sequence[str]) -> Iterator[str]:
-    for word in arguments:
-        if _schema(config) is PreparedTrain and re.match(r"[+~]*tokenizer\b", word):
-            yield f"{word}: prepared text has its own tokenizers; remove it, or give it to nmt-prepare"
+    for argument in arguments:
+        if _schema(config) is PreparedTrain and re.match(r"[+~]*tokenizer\b", argument):
+            yield f"{argument}: prepared text has its own tokenizers; remove it, or give it to nmt-prepare"
 
 
 def to_yaml(config: Mapping[str, Any] | Train) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(plain(config)))
 
 
-def quoted(word: str) -> str:
+def quoted(argument: str) -> str:
     """Quote the value for Hydra, whose grammar rejects a plain ``jürgen``, ``it's.en`` or ``[ü.en,tr.en]``."""
-    key, _, value = word.partition("=")
+    key, _, value = argument.partition("=")
     return f"{key}={in_grammar(value)}"
 
 
@@ -227,19 +227,19 @@ def hydra_overrides(arguments: Sequence[str], quote: Quoting = quoted) -> tuple[
     overrides = []
     folder = None
     remaining = iter(arguments)
-    for word in remaining:
-        if word == "--config-dir" or word.startswith("--config-dir="):
-            value = word.partition("=")[2] or next(remaining, "")
+    for argument in remaining:
+        if argument == "--config-dir" or argument.startswith("--config-dir="):
+            value = argument.partition("=")[2] or next(remaining, "")
             folder = Path(value)
             if not value or not folder.is_dir():
                 raise UserError(f"--config-dir {value}: no such folder; name the parent of attention/mine.yaml")
-        elif not word.startswith("-") and re.match(r"[+~]*hydra\b.*=", word):
-            if NEEDS_MULTIRUN.match(word):
-                raise UserError(f"{word}: has an effect only in a sweep; add -m to nmt-train, or remove it")
-            raise UserError(f"{word}: Hydra's own settings have no effect here; remove it")
+        elif not argument.startswith("-") and re.match(r"[+~]*hydra\b.*=", argument):
+            if NEEDS_MULTIRUN.match(argument):
+                raise UserError(f"{argument}: has an effect only in a sweep; add -m to nmt-train, or remove it")
+            raise UserError(f"{argument}: Hydra's own settings have no effect here; remove it")
         else:
-            require_override(word)
-            overrides.append(choice_inside(quote(word)))
+            require_override(argument)
+            overrides.append(choice_inside(quote(argument)))
     if folder is None:
         return overrides, [config_dir()]
     search_path = f"hydra.searchpath=[{in_quotes(f'file://{folder.resolve()}')}]"
@@ -272,9 +272,10 @@ def explain(error: Exception, name: str, overrides: list[str], folders: Sequence
         if (
             name == "train" and key not in NAMES and os.path.isdir(config_dir() / key)
         ):  # a group without a default, such as experiment
-            word = next(word for word in overrides if word.startswith(f"{key}="))
-            return f"{key}: no such key; did you mean +{word}?"
-        groups = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
+            argument = next(argument for argument in overrides if argument.startswith(f"{key}="))
+            return f"{key}: no such key; did you mean +{argument}?"
+        # attention=luong has other keys.
+        groups = [argument for argument in overrides if "." not in argument.partition("=")[0]]
         composed = OmegaConf.to_container(_compose_if_valid(name, groups), resolve=False)
         assert isinstance(composed, dict)
         return unknown_key(key, {str(name): value for name, value in composed.items()}, folders)
@@ -282,9 +283,12 @@ def explain(error: Exception, name: str, overrides: list[str], folders: Sequence
         if match[1].startswith("hydra/"):
             return _explain_plugin(match[1].removeprefix("hydra/"), text)
         group, _, option = match[1].partition("/")
-        entry = next((key_of(word) for word in overrides if word.startswith(f"{group}@") and option in word), group)
+        entry = next(
+            (key_of(argument) for argument in overrides if argument.startswith(f"{group}@") and option in argument),
+            group,
+        )
         return unknown_choice(group, option, folders).replace(group, entry, 1)
-    groups = [word for word in overrides if os.path.isdir(config_dir() / key_of(word))]
+    groups = [argument for argument in overrides if os.path.isdir(config_dir() / key_of(argument))]
     if "Config group override must be" in text or (isinstance(error, TypeError) and groups):
         return f"{' '.join(groups)}: must be the name of a choice, such as attention=none"
     return one_line(error)

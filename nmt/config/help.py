@@ -42,11 +42,11 @@ def checked_settings(arguments: Sequence[str]) -> str:
 def without_cfg(arguments: Sequence[str]) -> list[str]:
     """Return the arguments without ``--cfg``, which may be followed by ``job``, as in other Hydra programs."""
     kept: list[str] = []
-    for previous, word in zip(["", *arguments], arguments, strict=False):
-        if previous in CFG and word in ("hydra", "all"):
-            raise UserError(f"--cfg {word}: only the job's configuration can be shown; use --cfg job")
-        if word not in CFG and not (previous in CFG and word == "job"):
-            kept.append(word)
+    for previous, argument in zip(["", *arguments], arguments, strict=False):
+        if previous in CFG and argument in ("hydra", "all"):
+            raise UserError(f"--cfg {argument}: only the job's configuration can be shown; use --cfg job")
+        if argument not in CFG and not (previous in CFG and argument == "job"):
+            kept.append(argument)
     return kept
 
 

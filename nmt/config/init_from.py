@@ -41,7 +41,7 @@ def inherit_settings(
         return config  # null, or a wrong type, which the check of the configuration reports
     start = read_yaml(Path(resumed or folder) / CONFIG_FILE, "" if resumed else f"init_from={folder}")
     merged = deepcopy(config)
-    overridden = {key_of(word) for word in arguments}
+    overridden = {key_of(argument) for argument in arguments}
     parts: Sequence[str] = INHERITED
     if folder is None:
         parts = [part for part in INHERITED if _class_of(start, part) not in (MISSING, _class_of(config, part))]

@@ -73,31 +73,31 @@ class Multirun:
 
 
 def read_multirun(arguments: Sequence[str]) -> Multirun:
-    """Return the sweep that the arguments describe, with ``--config-dir=FOLDER`` as one word.
+    """Return the sweep that the arguments describe, with ``--config-dir=FOLDER`` as one argument.
 
     Raises UserError for anything that Hydra rejects.
     """
-    hydra_settings = [word for word in arguments if re.match(r"[+~]*hydra\b", word)]
-    if wrong := [word for word in hydra_settings if not NEEDS_MULTIRUN.match(word)]:
-        raise UserError(*(f"{word}: has no effect here; remove it" for word in wrong))
-    settings = [word for word in arguments if word not in hydra_settings]
+    hydra_settings = [argument for argument in arguments if re.match(r"[+~]*hydra\b", argument)]
+    if wrong := [argument for argument in hydra_settings if not NEEDS_MULTIRUN.match(argument)]:
+        raise UserError(*(f"{argument}: has no effect here; remove it" for argument in wrong))
+    settings = [argument for argument in arguments if argument not in hydra_settings]
     overrides, folders = hydra_overrides(settings, quoted_sweep)
-    swept = {key_of(word) for word in overrides if _is_sweep(word)}
-    for word in overrides:
-        if (key := key_of(word)) in REFUSED and (key in swept or key == "resume"):
-            raise UserError(f"{word}: {REFUSED[key]}")
-    fixed = [word for word in settings if key_of(word) not in {*swept, "name", "runs"}]
-    if all(key_of(word) != "export" for word in settings):
+    swept = {key_of(argument) for argument in overrides if _is_sweep(argument)}
+    for argument in overrides:
+        if (key := key_of(argument)) in REFUSED and (key in swept or key == "resume"):
+            raise UserError(f"{argument}: {REFUSED[key]}")
+    fixed = [argument for argument in settings if key_of(argument) not in {*swept, "name", "runs"}]
+    if all(key_of(argument) != "export" for argument in settings):
         fixed.append("export=false")  # few people translate with every job of a sweep
-    overrides = [*hydra_settings, *(_deferred(word, swept) for word in overrides)]
+    overrides = [*hydra_settings, *(_deferred(argument, swept) for argument in overrides)]
     with _hydra(overrides, folders) as hydra:
         master = hydra.compose_config("train", overrides, RunMode.MULTIRUN)
         folder = _sweep_folder(master, overrides)
-        excluded = ["name", "runs", *(key_of(word) for word in fixed if not word.startswith("-"))]
+        excluded = ["name", "runs", *(key_of(argument) for argument in fixed if not argument.startswith("-"))]
         overrides = [*_hydra_settings(master, overrides, folder, excluded, swept), *overrides]
         jobs = _known_jobs(hydra, master, overrides, excluded)
     named = [Job(number, fixed, job, folder / job_name(job)) for number, job in enumerate(jobs or [])]
-    unswept = [word for word in fixed if not _is_inside(word, swept)]
+    unswept = [argument for argument in fixed if not _is_inside(argument, swept)]
     return Multirun(
         folder=folder,
         fixed=fixed,
@@ -142,7 +142,7 @@ def _swept_words() -> list[str]:
     """Return the settings of the current job that not all jobs have."""
     hydra = HydraConfig.get()
     excluded = hydra.job.config.override_dirname.exclude_keys
-    return [str(word) for word in hydra.overrides.task if key_of(word) not in excluded]
+    return [str(argument) for argument in hydra.overrides.task if key_of(argument) not in excluded]
 
 
 @contextmanager
@@ -158,46 +158,46 @@ def _hydra(overrides: list[str], folders: Sequence[Path]) -> Iterator[Any]:
             raise UserError(explain(error, "train", overrides, folders)) from None
 
 
-def _is_sweep(word: str) -> bool:
+def _is_sweep(argument: str) -> bool:
     try:
-        return OverridesParser.create().parse_override(word).is_sweep_override()
+        return OverridesParser.create().parse_override(argument).is_sweep_override()
     except HydraException:
         return False
 
 
-def quoted_sweep(word: str) -> str:
+def quoted_sweep(argument: str) -> str:
     """Quote the value for Hydra unless it lists several values; then quote the values that Hydra's grammar rejects."""
-    if _is_sweep(word):
-        return word
-    key, _, value = word.partition("=")
+    if _is_sweep(argument):
+        return argument
+    key, _, value = argument.partition("=")
     choice = re.fullmatch(r"choice\((.*)\)", value, re.DOTALL)
     values = [in_grammar(element) for element in split_list(choice[1] if choice else value)]
     # Hydra drops the quotes inside choice(…), and then cannot read its values again.
     return f"{key}=choice({values[0]})" if choice and len(values) == 1 else f"{key}={','.join(values)}"
 
 
-def _is_inside(word: str, swept: set[str]) -> bool:
-    """Return whether the key of the word is in a group or block that is swept."""
-    return any(key_of(word).startswith(f"{group}.") for group in swept)
+def _is_inside(argument: str, swept: set[str]) -> bool:
+    """Return whether the key of the argument is in a group or block that is swept."""
+    return any(key_of(argument).startswith(f"{group}.") for group in swept)
 
 
-def _deferred(word: str, swept: set[str]) -> str:
+def _deferred(argument: str, swept: set[str]) -> str:
     """Return ``attention.score=dot`` as a choice of one value if ``attention`` is swept.
 
     Hydra applies plain overrides also to the default of a swept group, which may not have the key.
     """
-    key, _, value = word.partition("=")
-    if _is_inside(word, swept) and not _is_sweep(word):
+    key, _, value = argument.partition("=")
+    if _is_inside(argument, swept) and not _is_sweep(argument):
         return f"{key}=choice({value})"
-    return word
+    return argument
 
 
 def _sweep_folder(master: DictConfig, overrides: Sequence[str]) -> Path:
     """Return ``hydra.sweep.dir`` if it is given, or else runs/NAME."""
-    if any(key_of(word) == "hydra.sweep.dir" for word in overrides):
+    if any(key_of(argument) == "hydra.sweep.dir" for argument in overrides):
         return Path(master.hydra.sweep.dir)
     default = read_yaml(config_dir() / "train.yaml")["name"]
-    typed = [word.partition("=")[2] for word in overrides if key_of(word) == "name"]
+    typed = [argument.partition("=")[2] for argument in overrides if key_of(argument) == "name"]
     name = str(master.name) if typed or master.name != default else DEFAULT_NAME
     if typed and not isinstance(master.name, str):  # name=1e5, which Hydra reads as a number
         name = typed[-1]
@@ -210,7 +210,7 @@ def _hydra_settings(
     master: DictConfig, overrides: Sequence[str], folder: Path, excluded: Sequence[str], swept: set[str]
 ) -> list[str]:
     """Return the overrides of Hydra's own settings, except those that are given."""
-    given = {key_of(word) for word in overrides}
+    given = {key_of(argument) for argument in overrides}
     settings = {
         **HYDRA_DEFAULTS,
         "hydra.sweep.dir": in_quotes(str(folder)),
@@ -233,10 +233,10 @@ def _known_jobs(
     if sweeper._target_.rpartition(".")[2] != "BasicSweeper":
         return None
     arguments = [f"{key}={value}" for key, value in (sweeper.params or {}).items()]
-    arguments += [word for word in overrides if not re.match(r"[+~]*hydra\b", word)]
+    arguments += [argument for argument in overrides if not re.match(r"[+~]*hydra\b", argument)]
     parsed = OverridesParser.create(config_loader=hydra.config_loader).parse_overrides(arguments)
     choices = {override.get_key_element(): _choices(override) for override in parsed}  # the last one counts
-    return [[word for word in job if key_of(word) not in excluded] for job in product(*choices.values())]
+    return [[argument for argument in job if key_of(argument) not in excluded] for job in product(*choices.values())]
 
 
 def _choices(override: Override) -> list[str]:

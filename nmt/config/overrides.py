@@ -60,26 +60,27 @@ def config_dir() -> Path:
     return inside if inside.is_dir() else inside.parents[1] / "conf"
 
 
-def key_of(word: str) -> str:
+def key_of(argument: str) -> str:
     """Return ``name`` of ``name=value``, ``+name=value``, ``++name=value``, and of what ``choice_inside`` returns."""
-    return word.partition("=")[0].lstrip("+~").removeprefix(INSIDE)
+    return argument.partition("=")[0].lstrip("+~").removeprefix(INSIDE)
 
 
-def choice_inside(word: str) -> str:
+def choice_inside(argument: str) -> str:
     """Return ``encoder.self_attention=name`` as Hydra writes the choice of a block that is inside another one."""
-    return INSIDE + word if re.fullmatch(r"(encoder|decoder)\.self_attention=(?!null$)[\w/,-]+", word) else word
+    is_choice = re.fullmatch(r"(encoder|decoder)\.self_attention=(?!null$)[\w/,-]+", argument)
+    return INSIDE + argument if is_choice else argument
 
 
-def require_override(word: str) -> None:
-    """Raise UserError unless ``word`` is ``key=value``."""
-    if word.startswith("-"):
-        raise UserError(f"{word}: no such option; write settings as key=value (see --help)")
-    if "=" not in word:
-        raise UserError(f"{word}: not a setting; write {_setting_of(word, [config_dir()])}")
-    if len(word.partition("=")[0]) > LONGEST_KEY:
-        raise UserError(f"{word:.80}…: no such key; --help lists the settings")
-    if re.search(r"^[^=]*\s|=$|=\s*=", word) and not re.fullmatch(r"[^\s=]+=", word):
-        raise UserError(f"{word}: not a setting; write key=value without spaces")
+def require_override(argument: str) -> None:
+    """Raise UserError unless ``argument`` is ``key=value``."""
+    if argument.startswith("-"):
+        raise UserError(f"{argument}: no such option; write settings as key=value (see --help)")
+    if "=" not in argument:
+        raise UserError(f"{argument}: not a setting; write {_setting_of(argument, [config_dir()])}")
+    if len(argument.partition("=")[0]) > LONGEST_KEY:
+        raise UserError(f"{argument:.80}…: no such key; --help lists the settings")
+    if re.search(r"^[^=]*\s|=$|=\s*=", argument) and not re.fullmatch(r"[^\s=]+=", argument):
+        raise UserError(f"{argument}: not a setting; write key=value without spaces")
 
 
 def name_problems(name: str) -> Iterator[str]:
@@ -177,16 +178,18 @@ def _advice(key: str, known: Sequence[str], folders: Sequence[Path]) -> str:
     return near or "; --help lists the settings"
 
 
-def _setting_of(word: str, folders: Sequence[Path]) -> str:
-    """Return the setting that a ``word`` without a key stands for: a choice of a group, or the folder of a model."""
+def _setting_of(argument: str, folders: Sequence[Path]) -> str:
+    """Return the setting that an argument without a key stands for: a choice of a group, or the folder of a model."""
     # os.path.isfile, unlike Path.is_file, accepts names that are too long.
-    if any(os.path.isfile(Path(word, file)) for file in (MODEL_FILE, ADAPTER, ABOUT)):
-        return f"model={word}"
-    files = [file for folder in folders for file in folder.glob("*/*.yaml") if file.stem == word]
+    if any(os.path.isfile(Path(argument, file)) for file in (MODEL_FILE, ADAPTER, ABOUT)):
+        return f"model={argument}"
+    files = [file for folder in folders for file in folder.glob("*/*.yaml") if file.stem == argument]
     groups = sorted({file.parent.name for file in files})
-    if not groups or word == "default":
+    if not groups or argument == "default":
         return "settings as key=value"
-    return " or ".join(f"+experiment={word}" if group == "experiment" else f"{group}={word}" for group in groups)
+    return " or ".join(
+        f"+experiment={argument}" if group == "experiment" else f"{group}={argument}" for group in groups
+    )
 
 
 def _choices_with(key: str, group: str, folders: Sequence[Path]) -> Iterator[str]:

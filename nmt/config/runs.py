@@ -120,7 +120,7 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
         if pairs is not None:
             raise UserError("resume=true: a run continues with its stored text; remove train=, valid= and test=")
         if folder is None and starts_run(wanted, arguments):
-            arguments = [word for word in arguments if key_of(word) != "resume"]
+            arguments = [argument for argument in arguments if key_of(argument) != "resume"]
             config = train_config(arguments)
             folder = wanted
             existed = folder.exists()
@@ -145,8 +145,8 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
             write_lines(folder / LAUNCH_FILE, [launch.identifier])
     print_message(f"run: {folder}{why}")
     if unfinished is not None:
-        words = resume_command(unfinished, arguments)
-        print_message(f"{unfinished} is unfinished; to continue it instead, stop this run and use: {words}")
+        command = resume_command(unfinished, arguments)
+        print_message(f"{unfinished} is unfinished; to continue it instead, stop this run and use: {command}")
     if config.resume and (changed := changed_code(folder)):
         print_message(
             f"warning: {folder}: code of {changed} has changed since this run was started; "
@@ -251,7 +251,7 @@ def starts_run(folder: Path, arguments: Sequence[str]) -> bool:
     A restart script always repeats the whole command. If the arguments only name a run, or only set how long it trains,
     the name is probably mistyped.
     """
-    described = any(_describes_run(key_of(word)) for word in arguments)
+    described = any(_describes_run(key_of(argument)) for argument in arguments)
     if not folder.exists():
         return described
     if not described or has_checkpoint(folder) or (folder / SUMMARY_FILE).is_file():
@@ -286,7 +286,7 @@ def run_to_resume(folder: Path, arguments: Sequence[str], training: TrainingSett
         )
     if (folder / SUMMARY_FILE).is_file():
         reached = _reached_limits(folder)
-        given = {key_of(word) for word in arguments}
+        given = {key_of(argument) for argument in arguments}
         raised = [
             f"training.{key}" in given and ((limit := getattr(training, key)) is None or limit > made)
             for key, made in reached.items()
@@ -335,11 +335,12 @@ def resumed_arguments(folder: Path, arguments: Sequence[str]) -> list[str]:
     """
     stored = join_options(_read_arguments(folder / ARGUMENTS))
     arguments = join_options(arguments)
-    overridden = {key_of(word) for word in arguments}
-    kept = [word for word in stored if key_of(word) not in overridden]
+    overridden = {key_of(argument) for argument in arguments}
+    kept = [argument for argument in stored if key_of(argument) not in overridden]
     if trusting := trust_arguments(kept):
-        words = " ".join(trusting)
-        raise UserError(f"resume=true: {folder} was started with '{words}'; repeat it if you trust what it names")
+        raise UserError(
+            f"resume=true: {folder} was started with '{' '.join(trusting)}'; repeat it if you trust what it names"
+        )
     return [*kept, *arguments]
 
 
@@ -358,7 +359,7 @@ def refuse_changed_settings(config: Train, folder: Path, arguments: Sequence[str
 
     ``arguments`` are the overrides in ``config``. A run of an earlier version may lack keys that they do not set.
     """
-    given = {key_of(word) for word in arguments}
+    given = {key_of(argument) for argument in arguments}
     started = read_yaml(folder / CONFIG_FILE)
     settings = plain(config)
     for block in ("guide", "adapt"):
@@ -389,7 +390,7 @@ def refuse_changed_settings(config: Train, folder: Path, arguments: Sequence[str
 
 def _warn_of_edits(config: Train, folder: Path, given: Sequence[str]) -> None:
     """Warn of each setting of the run's config.yaml that someone has edited: a run continues with its arguments."""
-    groups = {key_of(word).partition(".")[0] for word in given}
+    groups = {key_of(argument).partition(".")[0] for argument in given}
     if "experiment" in groups:  # it may change any setting
         return
     stored = flatten(read_yaml(folder / CONFIG_FILE))
@@ -492,17 +493,19 @@ def trust_arguments(arguments: Sequence[str]) -> list[str]:
 
     Only the user may give them, each time.
     """
-    return [word for word in join_options(arguments) if key_of(word).startswith(TRUSTING) or _reads(word)]
+    return [
+        argument for argument in join_options(arguments) if key_of(argument).startswith(TRUSTING) or _reads(argument)
+    ]
 
 
-def _reads(word: str) -> bool:
+def _reads(argument: str) -> bool:
     """Return whether Hydra may replace the value by an environment variable or by a YAML file outside conf/."""
-    value = word.partition("=")[2]
-    group = config_dir() / key_of(word).partition("@")[0]
-    return bool(INTERPOLATION.search(word)) or (".." in value and os.path.isdir(group))
+    value = argument.partition("=")[2]
+    group = config_dir() / key_of(argument).partition("@")[0]
+    return bool(INTERPOLATION.search(argument)) or (".." in value and os.path.isdir(group))
 
 
 def join_options(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with ``--config-dir FOLDER`` joined into one, ``--config-dir=FOLDER``."""
     remaining = iter(arguments)
-    return [f"{word}={next(remaining, '')}" if word == "--config-dir" else word for word in remaining]
+    return [f"{argument}={next(remaining, '')}" if argument == "--config-dir" else argument for argument in remaining]
