@@ -27,7 +27,7 @@ class Spelling(NamedTuple):
     first: tuple[int, ...]
 
 
-class Progress(NamedTuple):
+class TextProgress(NamedTuple):
     """The texts that a hypothesis has: none at the beginning."""
 
     written: int = 0
@@ -56,7 +56,7 @@ class RequiredTexts:
             if not written >> number & 1:
                 yield from ((number, pieces) for pieces in text if pieces[: len(begin)] == begin)
 
-    def _advance(self, progress: Progress, piece: int) -> Progress:
+    def _advance(self, progress: TextProgress, piece: int) -> TextProgress:
         """Return the progress of a hypothesis with another piece."""
         written, begun = progress
         now = (*begun, piece)
@@ -66,21 +66,21 @@ class RequiredTexts:
             now = (piece,)
         while now and not any(self._missing(written, now)):
             now = now[1:]
-        return Progress(written, now)
+        return TextProgress(written, now)
 
-    def _count(self, progress: Progress) -> int:
+    def _count(self, progress: TextProgress) -> int:
         """Return the number of required pieces that a hypothesis has."""
         written, begun = progress
         missing = self._missing(written, begun) if begun else ()
         now = [self._lengths[number] if pieces == begun else len(begun) for number, pieces in missing]
         return sum(length for number, length in enumerate(self._lengths) if written >> number & 1) + max(now, default=0)
 
-    def _open_ends(self, progress: Progress) -> Set[int]:
+    def _open_ends(self, progress: TextProgress) -> Set[int]:
         """Return the pieces that go on with a text that a hypothesis has begun."""
         written, begun = progress
         return {pieces[len(begun)] for _, pieces in self._missing(written, begun) if begun and pieces != begun}
 
-    def _beginnings(self, progress: Progress, is_first: bool) -> Set[int]:
+    def _beginnings(self, progress: TextProgress, is_first: bool) -> Set[int]:
         """Return the pieces that begin a missing text."""
         missing = (text for number, text in enumerate(self._texts) if not progress.written >> number & 1)
         return {(text.first if is_first else text.inside)[0] for text in missing}
@@ -97,7 +97,7 @@ class Banks:
     def __init__(self, texts: Sequence[RequiredTexts], width: int) -> None:
         self._texts = [*texts]
         self._width = width
-        self._progress = [[Progress()] for _ in texts]
+        self._progress = [[TextProgress()] for _ in texts]
         self._is_first = True
         self._has_all: Booleans = np.zeros((0, 0), np.bool_)  # (b,N), of the hypotheses before the last step
 
@@ -115,7 +115,7 @@ class Banks:
                 self._candidates(row, live[row], log_probs[row], ids[row]), key=lambda item: (-item[0], item[1])
             )
             ended.append([candidate for candidate in candidates if candidate[2] == EOS])
-            kept: list[tuple[Candidate, Progress]] = []
+            kept: list[tuple[Candidate, TextProgress]] = []
             room = dict.fromkeys(range(texts.pieces + 1), self._width)
             for candidate in candidates:
                 _, slot, piece = candidate
