@@ -311,7 +311,7 @@ def _training(config: Train, summary: Mapping[str, Any]) -> list[str]:
 
 def _limits(trained: TrainedModel, summary: Mapping[str, Any]) -> list[str]:
     limits = ["The scores hold for text like the test set. Nobody has tested it on other text, or for harmful output."]
-    longest = counted(trained.longest_source, "source piece")
+    longest = counted(trained.longest_source - 1, "source piece")  # without </s>
     limits.append(f"Its longest training sentence had {longest}: write one sentence per line.")
     limits.append(
         "It reads and writes lower case." if trained.properties.lowercase else "It keeps upper and lower case."

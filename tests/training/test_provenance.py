@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from tiny import summary
 
 import nmt
+from nmt.inference.model_folder import load_folder
+from nmt.text.prepare import open_prepared
 from nmt.training.provenance import commit, commit_text
 from nmt.training.report import score_limits
 
@@ -41,6 +43,9 @@ def test_card_has_the_scores_and_names_no_folder(finished: Path) -> None:
     assert set(lines.values()) == {content["pairs"]["test"]}
     for part, count in content["pairs"].items():
         assert f" {count:,} for {part}" in card
+    sources = open_prepared(finished / "data").corpora["train"].sources()
+    longest = max(map(len, load_folder(finished).source.encode_all(sources)))
+    assert f"Its longest training sentence had {longest} source pieces:" in card
     assert str(finished.parent) not in card
 
 
