@@ -197,6 +197,7 @@ def _score(metric: TER, texts: list[str], references: list[str]) -> tuple[float,
 GAIN = 1.0  # BLEU
 SAMPLE = 500  # lines of scores that only find out which file this is
 FEW = 20  # with fewer lines, shares say little
+FROM_SOURCES = 0.3  # by which more words occur in the sources, if a model reads text of its target language
 UNRELATED = 0.15  # share of words that occur in the references; another language stays below
 SHIFTED = 20.0  # BLEU against the next or previous line from which the lines are shifted
 
@@ -411,10 +412,13 @@ def _other_files(texts: _Texts) -> Iterator[str]:
             return
     least = 4 if texts.tokenizer in BY_WORDS else 1  # letters: languages share short words
     words = [word for line in sample for word in texts.tokens(line.lower()) if word.isalpha() and len(word) >= least]
-    known = {word for line in references for word in texts.tokens(line.lower())}
-    shared = sum(word in known for word in words)
-    if len(words) > 5 * FEW and shared < UNRELATED * len(words):
+    if len(words) <= 5 * FEW:
+        return
+    known = [{word for line in side for word in texts.tokens(line.lower())} for side in (references, sources or ())]
+    shared, copied_share = (sum(word in side for word in words) / len(words) for side in known)
+    if shared < UNRELATED or copied_share > shared + FROM_SOURCES:
+        also = "" if sources is None else f", and {copied_share:.0%} in the sources"
         yield (
-            f"only {shared / len(words):.0%} of the words of the translations occur in the references; "
+            f"only {shared:.0%} of the words of the translations occur in the references{also}; "
             "are they of the same language and text?"
         )

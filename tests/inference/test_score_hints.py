@@ -100,6 +100,9 @@ def test_files_that_do_not_belong_together_are_named(capsys: pytest.CaptureFixtu
     copied = hints(noisy(sources), references, capsys, sources=sources)
     assert "resemble the sources" in copied and "exchanged" in copied
     assert "60 of 60 references equal their source" in hints(noisy(references), sources, capsys, sources=sources)
+    reads_target = [f"{' '.join(reversed(line.split()))} Katze gehen" for line in sources]
+    message = "only 29% of the words of the translations occur in the references, and 71% in the sources; are they of"
+    assert message in hints(reads_target, references, capsys, sources=sources)
     english = [line.replace("Katze", "river").replace("gehen", "mountain") for line in sources]
     assert "% of the words of the translations occur in the references" in hints(english, references, capsys)
     assert hints(english, references, capsys, finished=False) == ""  # a model in training may write anything
