@@ -170,6 +170,9 @@ def _require_different_files(options: TranslateOptions) -> None:
             raise UserError(f"{key}=-: stdin already has the text; name a file")
     if options.alignments is not None and is_stdout(options.alignments) and is_stdout(options.output):
         raise UserError(f"alignments={options.alignments}: stdout already gets the translations; name a file")
+    source = options.input or "/dev/stdin"
+    if os.path.isfile(source) and is_stdout(options.output) and is_stdout(source):
+        raise UserError(f"{options.input or STDIN}: stdout writes into the same file; redirect it to another one")
 
 
 @command(HELP, TranslateOptions)

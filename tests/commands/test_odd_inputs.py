@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from builders import write_lines
+from commands.processes import MAIN, finish
 from commands.texts import Call
 
 from nmt.commands.align import align
@@ -39,6 +40,21 @@ def test_empty_input_gives_empty_output(
         assert Path(name).read_bytes() == b""
     if command is encode:
         assert call(translate, f"model={model}", "memory=memories").lines == []
+
+
+@pytest.mark.parametrize("name", ["<stdin>", "in.txt"])
+@pytest.mark.parametrize(("redirection", "left"), [(">>", "a\n"), (">", "")])
+def test_a_file_that_is_input_and_stdout_is_refused(
+    name: str, redirection: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With >>, the command would translate its own output for ever, and with > nothing."""
+    monkeypatch.chdir(tmp_path)
+    write_lines("in.txt", ["a"])
+    source = ["input=in.txt"] * (name == "in.txt")
+    shell = f'exec "$@" < in.txt {redirection} in.txt'
+    code, _, error = finish(MAIN.format("translate"), ["model=x", *source], shell)
+    assert error.decode() == f"error: {name}: stdout writes into the same file; redirect it to another one\n"
+    assert (code, Path("in.txt").read_text()) == (2, left)
 
 
 @pytest.fixture
