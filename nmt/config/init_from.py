@@ -15,7 +15,7 @@ from nmt.data.sources import is_prepared
 from nmt.errors import UserError
 from nmt.files.reading import MAX_DEPTH, read_text, require_plain
 from nmt.inference.run_files import CONFIG_FILE
-from nmt.settings.build import MODEL_GROUPS, plain
+from nmt.settings.build import MODEL_GROUPS, plain, without_removed
 from nmt.training.settings import Train
 
 # Changes of the text, which a prepared folder has made already.
@@ -133,7 +133,7 @@ def read_yaml(file: Path, name: str = "") -> dict[str, Any]:
     data = config.get("data")
     if isinstance(data, dict) and data.get("_target_") == "nmt.text.parallel.ParallelFiles":
         data["_target_"] = "nmt.data.parallel.ParallelFiles"  # its name in runs of model format 1
-    return {str(key): value for key, value in config.items()}
+    return without_removed({str(key): value for key, value in config.items()})
 
 
 def _refuse_deep_yaml(text: str) -> None:

@@ -34,7 +34,7 @@ from nmt.inference.run_files import (
     SUMMARY_FILE,
     has_checkpoint,
 )
-from nmt.settings.build import REMOVED, plain
+from nmt.settings.build import plain
 from nmt.training.distributed import connected_processes, detect_launch, from_first, rank, require_device
 from nmt.training.settings import Train, TrainingSettings
 
@@ -409,7 +409,7 @@ def refuse_other_settings(config: Train, folder: Path) -> None:
         if (
             key.partition(".")[0] in UNRELATED
             or key.startswith(ignored)
-            or stored.get(key) == wanted.get(key, REMOVED.get(key))  # null is off, as in a version without the key
+            or stored.get(key) == wanted.get(key)  # null is off, as in a version without the key
         ):
             continue
         before, now = (f"{key}={tree[key]}" if key in tree else f"no {key}" for tree in (stored, wanted))

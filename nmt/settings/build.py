@@ -38,15 +38,19 @@ class ModelSettings:
     @staticmethod
     def of(config: Mapping[str, Any]) -> ModelSettings:
         """Return the groups of the model from a stored configuration, which has other groups too."""
-        attention = {
-            key: value for key, value in config["attention"].items() if REMOVED.get(f"attention.{key}") != value
-        }
-        return build(ModelSettings, {name: config[name] for name in MODEL_GROUPS} | {"attention": attention})
+        current = without_removed(config)
+        return build(ModelSettings, {name: current[name] for name in MODEL_GROUPS})
 
 
 MODEL_GROUPS = tuple(item.name for item in fields(ModelSettings))
-REMOVED = {"attention.directions": "forward"}
-"""Keys of earlier versions, with the value that is now the only one. Stored configurations may have them."""
+
+
+def without_removed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored configuration without a key of earlier versions, if it has the value that is now the only one."""
+    attention = config.get("attention")
+    if not isinstance(attention, dict) or attention.get("directions") != "forward":
+        return {**config}
+    return {**config, "attention": {key: value for key, value in attention.items() if key != "directions"}}
 
 
 def problems(value: Any, schema: Any, key: str, trust: Sequence[str] = ()) -> Iterator[str]:

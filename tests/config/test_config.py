@@ -230,6 +230,14 @@ def test_null_overrides_a_setting_inherited_from_init_from(tmp_path: Path) -> No
     assert (config.attention["slots"], config.tokenizer.normalisation) == (5, None)
 
 
+def test_runs_of_earlier_versions_may_name_the_direction_that_is_left(tmp_path: Path) -> None:
+    store(tmp_path, ["attention=delta", "attention.key_size=4"])
+    config = tmp_path / "config.yaml"
+    config.write_text(re.sub("(key_size: 4)", r"\1\n  directions: forward", config.read_text("utf-8")), "utf-8")
+    for stored in (compose_train([f"init_from={tmp_path}"]), compose_train([], resumed=tmp_path)):
+        assert stored["attention"] == {"_target_": "nmt.attention.DeltaAttention", "key_size": 4}
+
+
 def test_unknown_key_beside_init_from_is_reported_once(tmp_path: Path) -> None:
     store(tmp_path, ["attention=luong"])
     with pytest.raises(UserError) as failure:

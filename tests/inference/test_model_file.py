@@ -242,6 +242,8 @@ def test_removed_keys_may_have_the_value_that_is_left(tmp_path: Path, tokenizer:
     put(stored, "config.attention.directions", "forward")
     write_checkpoint(tmp_path / "model.pt", stored)
     load_folder(tmp_path)
+    put(stored, "config.attention.key_size", None)
+    assert "key_size=None" in problem(tmp_path, stored)
     put(stored, "config.attention.directions", "both")
     assert "unexpected keyword argument 'directions'" in problem(tmp_path, stored)
 
