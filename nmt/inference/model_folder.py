@@ -72,6 +72,7 @@ class TrainedModel:
             lowercase=bool(data["lowercase"]),
             remove_invisible=data.get("remove_invisible"),  # earlier versions had none
             score_tokenizer=stored_tokenizer(self.config),
+            longest_source=self.longest_source,
         )
 
     @property

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from nmt.data.invisible import Invisible, remove_invisible
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 from nmt.inference.bulk import SourceTooLong
 from nmt.inference.engines import LoadedModel
 from nmt.inference.ensemble import Ensemble
@@ -30,6 +30,7 @@ AT_ONCE = 64  # lines that are counted together
 EARLY = 2000  # characters after which a text that is mostly unreadable is named before its end
 EARLY_SHARE = 0.2  # unknown tokens at that time
 SAMPLE = 64  # lines
+LONG = 64  # tokens: shorter lines are ordinary, even for a model that learned from short sentences
 HINT_CHARACTERS = 1000  # of the text, before a language is guessed
 NEXT_SENTENCE = re.compile("[.!?] +[A-ZÀ-Þ]")
 OTHER_SIDE = 0.7  # share of the tokens that the other side's tokenizer needs, if the text is in its language
@@ -44,7 +45,10 @@ class Reader:
         self.lowercase = properties.lowercase
         self.score_tokenizer = properties.score_tokenizer
         self.attention = properties.attention
-        self.source_check = TextCheck("source", model.source, model.target)
+        longest = properties.longest_source
+        # The tokenizers' ids have no </s>. An attention with a limit refuses longer lines.
+        longest = None if longest is None or self.attention.max_source_length is not None else longest - 1
+        self.source_check = TextCheck("source", model.source, model.target, longest)
         self.target_check = TextCheck("target", model.target, model.source)
         self.check_text = check_text
         # Changes a line as the training text was changed: without invisible characters, in lower case.
@@ -99,15 +103,18 @@ class TextCheck:
     """Counts the lines that a tokenizer reads, over all calls of a model, and warns at most once.
 
     ``side`` names it in the warning. ``other`` is the tokenizer of the other side: if it reads the text better, the
-    texts may be exchanged.
+    texts may be exchanged. A line is too long if it has more than ``LONG`` tokens, and more than the ``longest``
+    training source.
     """
 
-    def __init__(self, side: str, tokenizer: Tokenizer, other: Tokenizer) -> None:
+    def __init__(self, side: str, tokenizer: Tokenizer, other: Tokenizer, longest: int | None = None) -> None:
         self.counts = Coverage()
         self._side, self._tokenizer, self._other = side, tokenizer, other
         self._uncounted = deque[tuple[str, list[int]]]()  # threads may share a model
         self._sample: list[str] = []
         self._due = EARLY
+        self._longest_trained = longest
+        self._longest = 0
         self._warned = False
         self._judged = 0  # lines of the sample when it was judged
         self._is_text = self._is_other = self._is_wrapped = False
@@ -116,6 +123,7 @@ class TextCheck:
         """Count a line with its piece ids."""
         if self._warned:
             return
+        self._longest = max(self._longest, len(ids))
         self._uncounted.append((line, ids))
         if len(self._uncounted) >= AT_ONCE:
             self._count()
@@ -157,6 +165,11 @@ class TextCheck:
                 "join the lines of each paragraph, such as with format=markdown, and split them with search.sentences="
             )
             return f"lines end within sentences, as in text of an e-mail or a PDF; {fix}"
+        trained = self._longest_trained
+        if not reasons and trained is not None and self._longest > max(LONG, trained):
+            why = f"the longest training source has {trained:,}, and models often read only a part of such a line"
+            fix = "divide it, or set search.sentences to the language"
+            return f"a line has {counted(self._longest, 'token')}; {why}; {fix}"
         if not reasons and counts.characters < HINT_CHARACTERS:
             return None
         if reasons:

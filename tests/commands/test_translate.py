@@ -151,7 +151,8 @@ def test_equal_seeds_give_equal_samples(model: Path, call: Call) -> None:
 
 def test_translation_of_a_very_long_line_is_cut_with_a_warning(model: Path, call: Call) -> None:
     text = b"a cat\n" + b"dog " * 10_000 + b"\na cat\n"
-    (first, second, third), error = call(translate, f"model={model}", "search=greedy", stdin=text)
+    with pytest.warns(UserWarning, match=r"^source text: a line has [\d,]+ tokens; the longest training source has "):
+        (first, second, third), error = call(translate, f"model={model}", "search=greedy", stdin=text)
     assert first == third and 0 < len(second.split()) <= 1000
     fix = "give shorter sentences, one per line"
     assert error.splitlines() == [f"warning: <stdin>:2: its translation was cut after 1,000 pieces; {fix}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "run"
     source, target = (Tokenizer.train(lines * 5, vocab_size=370) for lines in (ENGLISH, FRENCH))
     folder.mkdir()
-    save_folder(folder, random_trained(tiny_config(BAHDANAU, shared=False), source, target))
+    save_folder(folder, random_trained(tiny_config(BAHDANAU, shared=False), source, target, longest_source=100))
     return folder
 
 
@@ -55,6 +56,17 @@ def test_text_in_another_script_is_named_once(translator: Translator) -> None:
         translator.texts([RUSSIAN], GREEDY)
     assert len(caught) == 1
     translator.texts([RUSSIAN] * 3, GREEDY)  # a second warning would be an error
+
+
+def test_line_much_longer_than_the_training_text_is_named(translator: Translator) -> None:
+    long = [" ".join(ENGLISH).replace(" .", ".")] * 2
+    assert len(translator.loaded_model.source.encode(long[0])) <= 99
+    translator.texts(long, GREEDY)
+    long.append(" ".join(long * 2))
+    translator.texts(long, replace(GREEDY, sentences="en"))
+    expected = rf"^source text: a line has {len(translator.loaded_model.source.encode(long[-1]))} tokens; .* has 99, "
+    with pytest.warns(UserWarning, match=expected):
+        translator.texts(long, GREEDY)
 
 
 @pytest.mark.parametrize(

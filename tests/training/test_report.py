@@ -56,6 +56,7 @@ LONG = [  # in pieces and words; in words that the tokenizer removes; on the sou
 ]
 
 
+@pytest.mark.filterwarnings("ignore:source text. a line has 300 tokens")
 def test_long_sentences_are_aligned_but_not_drawn(tmp_path: Path) -> None:
     report_on([LONG[0], Pair("a dog", "ein Hund"), *LONG[1:]], normalising_tokenizer(), tmp_path)
     page = (tmp_path / "alignments.html").read_text("utf-8")
@@ -65,6 +66,7 @@ def test_long_sentences_are_aligned_but_not_drawn(tmp_path: Path) -> None:
     assert [len(line.split()) for line in lines] == [120, 2, 1, 2]
 
 
+@pytest.mark.filterwarnings("ignore:source text. a line has 300 tokens")
 def test_nothing_is_drawn_if_every_sentence_is_too_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report_on(LONG, normalising_tokenizer(), tmp_path)
     messages = capsys.readouterr().err.splitlines()
