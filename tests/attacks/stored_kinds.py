@@ -105,7 +105,7 @@ def config(name: str) -> Train:
     settings = defaults()
     for group, stored in read_yaml(Path("runs") / name / "config.yaml").items():
         if isinstance(stored, dict) and "_target_" not in stored:
-            settings[group] = {**settings[group], **stored}
+            settings[group] |= {key: value for key, value in stored.items() if key in settings[group]}
         elif group in settings:
             settings[group] = stored
     return build(Train, settings)

@@ -16,7 +16,7 @@ from nmt.inference.memories import encode_line
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore:source text. a line has 180 tokens")]
 
 LONG = "dog " * 60
 LINES = ["a dog", "", LONG, "two cats sleep here today", "houses"]
