@@ -52,13 +52,9 @@ class DecayingAttention(Attention):
         return Memory(zeros, zeros.sum(2), length, trace=zeros[..., :0] if trace else None)
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
-        return self.extend(self.empty(states, trace), states, mask)
+        return self.append(self.empty(states, trace), states, mask)
 
     def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
-        return self.extend(memory, states, mask)
-
-    def extend(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
-        """Return the memory after the states (B, S, E)."""
         with torch.autocast(states.device.type, enabled=False):  # a product of many factors needs full precision
             states = clear_padding(states, mask).to(memory.slots.dtype)
             decay, weights, values = self.update(memory, states, mask)

@@ -40,14 +40,14 @@ class DeltaAttention(DecayingAttention):
         """Return q_t (B, Q, R)."""
         return unit(self.W_q(query)).to(query.dtype)
 
-    def extend(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
+    def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
         """Extend the memory by chunks of √S states, so that training keeps √S memories.
 
         A chunk has at least 32 states: shorter ones take more time for calls than they save.
         """
         size = max(32, isqrt(states.shape[1]) + 1)
         for chunk in zip(torch.split(states, size, dim=1), torch.split(mask, size, dim=1), strict=True):
-            memory = super().extend(memory, *chunk)
+            memory = super().append(memory, *chunk)
         return memory
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
