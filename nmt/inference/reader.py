@@ -45,9 +45,9 @@ class Reader:
         self.lowercase = properties.lowercase
         self.score_tokenizer = properties.score_tokenizer
         self.attention = properties.attention
-        longest = properties.longest_source
-        # The tokenizers' ids have no </s>. An attention with a limit refuses longer lines.
-        longest = None if longest is None or self.attention.max_source_length is not None else longest - 1
+        longest = None  # an attention with a limit refuses longer lines
+        if properties.longest_source is not None and self.attention.max_source_length is None:
+            longest = properties.longest_source - 1  # without </s>, as the ids of a tokenizer
         self.source_check = TextCheck("source", model.source, model.target, longest)
         self.target_check = TextCheck("target", model.target, model.source)
         self.check_text = check_text
@@ -113,8 +113,8 @@ class TextCheck:
         self._uncounted = deque[tuple[str, list[int]]]()  # threads may share a model
         self._sample: list[str] = []
         self._due = EARLY
-        self._longest_trained = longest
-        self._longest = 0
+        self._longest_source = longest
+        self._longest_line = 0
         self._warned = False
         self._judged = 0  # lines of the sample when it was judged
         self._is_text = self._is_other = self._is_wrapped = False
@@ -123,7 +123,7 @@ class TextCheck:
         """Count a line with its piece ids."""
         if self._warned:
             return
-        self._longest = max(self._longest, len(ids))
+        self._longest_line = max(self._longest_line, len(ids))
         self._uncounted.append((line, ids))
         if len(self._uncounted) >= AT_ONCE:
             self._count()
@@ -160,21 +160,19 @@ class TextCheck:
         language = f"is this the {self._side} language of the model? choose a model that was trained on such text"
         reasons = coverage_problems(counts, tokenizer, language)
         self._judge_sample()
-        if not reasons and self._is_wrapped:
+        if reasons:
+            return reasons[0].replace(language, exchange) if self._is_other else reasons[0]
+        if self._is_wrapped:
             fix = (
                 "join the lines of each paragraph, such as with format=markdown, and split them with search.sentences="
             )
             return f"lines end within sentences, as in text of an e-mail or a PDF; {fix}"
-        trained = self._longest_trained
-        if not reasons and trained is not None and self._longest > max(LONG, trained):
+        trained = self._longest_source
+        if trained is not None and self._longest_line > max(LONG, trained):
             why = f"the longest training source has {trained:,}, and models often read only a part of such a line"
             fix = "divide it, or set search.sentences to the language"
-            return f"a line has {counted(self._longest, 'token')}; {why}; {fix}"
-        if not reasons and counts.characters < HINT_CHARACTERS:
-            return None
-        if reasons:
-            return reasons[0].replace(language, exchange) if self._is_other else reasons[0]
-        if not self._is_text:
+            return f"a line has {counted(self._longest_line, 'token')}; {why}; {fix}"
+        if counts.characters < HINT_CHARACTERS or not self._is_text:
             return None
         tokens = f"{counts.tokens_per_word:.1f} tokens per word"
         if self._is_other:
