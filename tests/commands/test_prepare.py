@@ -54,9 +54,8 @@ def test_output_can_be_opened_and_every_pair_is_counted(files: Path, call: Call)
     assert set(lines[1:3]) == {"train: 1 dropped: empty source", "train: 1 dropped: longer than 40 pieces"}
     assert lines[3].startswith("valid: 2 of 2 pairs kept: ")  # only training pairs are dropped
     overlap, *_, vocabulary, last = lines[4:]
-    assert (
-        overlap == "valid: 1 of 2 sources also in the training text, 1 with the same target"
-    )  # the other one is blank
+    # The other one is blank.
+    assert overlap == "valid: 1 of 2 sources also in the training text, 1 with the same target"
     assert vocabulary == "vocabulary: 290 pieces, shared by both sides"
     assert last == "train with: nmt-train data=prepared data.folder=mine"
     assert lines[5].startswith("train source: ▁ t h e ▁d") and lines[6].startswith("train target: ▁")
