@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nmt.search.candidates import Candidates
 from nmt.search.engine import Booleans, Engine, Floats, Integers, Source, State
-from nmt.search.history import Endings, History
+from nmt.search.history import Candidates, Endings, History
 from nmt.search.options import SearchOptions
 from nmt.search.required import Banks, RequiredTexts
 from nmt.search.scoring import Scorer, length_penalty

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.search.candidates import Candidates
 from nmt.search.constraints import WHOLE_VOCABULARY
 from nmt.search.engine import Booleans, Floats, Integers
+from nmt.search.history import Candidates
 from nmt.text.specials import EOS
 
 
