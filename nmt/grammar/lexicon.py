@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, TypeVar
 
-from nmt.grammar import adverbials, nouns, verbs
+from nmt.grammar import tables
 
 T = TypeVar("T")
 # Only the first of two adjectives comes from this set, so that nothing is both old and new.
@@ -147,13 +147,13 @@ def _noun(kind: str, english: str, german: str) -> Noun:
 @cache
 def all_nouns() -> tuple[Noun, ...]:
     """Return all nouns in the order of the table."""
-    return tuple(_noun(kind, *row) for kind, table in nouns.NOUNS.items() for row in _rows(table))
+    return tuple(_noun(kind, *row) for kind, table in tables.NOUNS.items() for row in _rows(table))
 
 
 @cache
 def all_adjectives() -> tuple[Adjective, ...]:
     """Return all adjectives in the order of the table."""
-    return tuple(_adjective(*row) for row in _rows(nouns.ADJECTIVES))
+    return tuple(_adjective(*row) for row in _rows(tables.ADJECTIVES))
 
 
 def _adjective(english: str, german: str, kinds: str) -> Adjective:
@@ -236,7 +236,7 @@ def _verb(english: str, german: str, kinds: str, frames: str) -> Verb:
 @cache
 def all_verbs() -> tuple[Verb, ...]:
     """Return all verbs in the order of the table."""
-    return tuple(_verb(*row) for row in _rows(verbs.VERBS))
+    return tuple(_verb(*row) for row in _rows(tables.VERBS))
 
 
 def read_adverbials(table: str) -> tuple[Adverbial, ...]:
@@ -244,7 +244,7 @@ def read_adverbials(table: str) -> tuple[Adverbial, ...]:
     return tuple(
         _adverbial(*(cell.replace("NUMBER", number) for cell, number in zip(row, (*numbers, ""), strict=False)))
         for row in _rows(table)
-        for numbers in (_rows(adverbials.NUMBERS) if "NUMBER" in row[0] else [["", ""]])
+        for numbers in (_rows(tables.NUMBERS) if "NUMBER" in row[0] else [["", ""]])
     )
 
 
@@ -284,15 +284,15 @@ class Vocabulary:
         self.about = {kind: self._about(kind) for kind in kinds}
         self.weather = [verb for verb in all_verbs() if verb.kinds == WEATHER]
         self.numerals, self.degrees, self.cities = (
-            self._cut(read_translations(table)) for table in (adverbials.NUMBERS, adverbials.DEGREES, adverbials.CITIES)
+            self._cut(read_translations(table)) for table in (tables.NUMBERS, tables.DEGREES, tables.CITIES)
         )
-        men, women = map(str.split, adverbials.NAMES.values())
+        men, women = map(str.split, tables.NAMES.values())
         self.names = self._cut([name for names in zip(men, women, strict=True) for name in names])
         self.manner, self.frequency, self.opening, self.hours = (
             self._cut(read_adverbials(table))
-            for table in (adverbials.MANNER, adverbials.FREQUENCY, adverbials.OPENING, adverbials.HOURS)
+            for table in (tables.MANNER, tables.FREQUENCY, tables.OPENING, tables.HOURS)
         )
-        self.times = {tense: self._rows(table) for tense, table in adverbials.TIME.items()}
+        self.times = {tense: self._rows(table) for tense, table in tables.TIME.items()}
 
     def _cut(self, entries: Sequence[T]) -> tuple[T, ...]:
         return tuple(entries[: max(2, round(len(entries) * self.share))])

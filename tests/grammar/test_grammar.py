@@ -10,8 +10,8 @@ from commands.processes import run_python
 
 from nmt.data.pair import Pair
 from nmt.errors import UserError
-from nmt.grammar import adverbials, generate
 from nmt.grammar import corpus as corpus_module
+from nmt.grammar import generate, tables
 from nmt.grammar.draw import Sentences
 from nmt.grammar.lexicon import IT, all_verbs
 from nmt.grammar.tree import Clause, Pronoun, Sentence
@@ -99,7 +99,7 @@ def test_marks_link_to_marks_and_final_mark_to_final_mark(corpus: Corpus) -> Non
 
 
 def test_names_and_numbers_link_only_to_their_translation(corpus: Corpus) -> None:
-    table = {name: name for names in adverbials.NAMES.values() for name in names.split()} | CITIES | NUMBERS
+    table = {name: name for names in tables.NAMES.values() for name in names.split()} | CITIES | NUMBERS
     seen = set()
     for source, target, links in corpus:
         targets, sources = by_side(links)
