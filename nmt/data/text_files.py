@@ -153,8 +153,8 @@ def _read_problem(name: str, count: int, error: Exception) -> str:
         if head is not None and not head.startswith(magic):
             inside = foreign_format(head, name) or f"give it a name without .{name.rpartition('.')[2]}"
             return f"{name}: not {kind} data; {inside}"
-        padding = ", or remove padding: xz -dc OLD | xz > NEW" if kind == "xz" else ""
-        return f"{name}:{count + 1}: damaged {kind} data; get a new copy of the file{padding}"
+        padding = f"or remove padding: {kind} -dc OLD | {kind} > NEW"
+        return f"{name}:{count + 1}: damaged {kind} data; get a new copy of the file, {padding}"
     if isinstance(error, OSError):
         folder = "" if Path(name).is_absolute() else f" (in {Path.cwd()})"
         return f"{name}: {error.strerror or error}{folder}; check the file name"
