@@ -100,7 +100,7 @@ def _change_text(invisible: Invisible | None, lowercase: bool, line: str) -> str
 
 
 class TextCheck:
-    """Counts the lines that a tokenizer reads, over all calls of a model, and warns at most once.
+    """Counts the lines that a tokenizer reads, over all calls of a model. Warns of them once, and once of a long one.
 
     ``side`` names it in the warning. ``other`` is the tokenizer of the other side: if it reads the text better, the
     texts may be exchanged. A line is too long if it has more than ``LONG`` tokens, and more than the ``longest``
@@ -133,12 +133,13 @@ class TextCheck:
                     self.conclude()
 
     def conclude(self) -> None:
-        """Warn if the lines so far are unreadable. Call it at the end of a text."""
+        """Warn if the lines so far are unreadable, or one of them is too long. Call it at the end of a text."""
         if self._warned:
             return
         self._count()
-        if self.counts.lines and (reason := self._reason()):
-            self._warned = True
+        reason = self._reason() if self.counts.lines else None
+        self._warned = reason is not None
+        if reason := reason or self._length_reason():
             warnings.warn(f"{self._side} text: {reason}", stacklevel=3)
 
     def _count(self) -> None:
@@ -167,11 +168,6 @@ class TextCheck:
                 "join the lines of each paragraph, such as with format=markdown, and split them with search.sentences="
             )
             return f"lines end within sentences, as in text of an e-mail or a PDF; {fix}"
-        trained = self._longest_source
-        if trained is not None and self._longest_line > max(LONG, trained):
-            why = f"the longest training source has {trained:,}, and models often read only a part of such a line"
-            fix = "divide it, or set search.sentences to the language"
-            return f"a line has {counted(self._longest_line, 'token')}; {why}; {fix}"
         if counts.characters < HINT_CHARACTERS or not self._is_text:
             return None
         tokens = f"{counts.tokens_per_word:.1f} tokens per word"
@@ -180,6 +176,15 @@ class TextCheck:
         if splits_to_letters(counts, tokenizer):
             return f"{tokens}, more than {SPLIT_TO_LETTERS:g} per letter; {language}"
         return None
+
+    def _length_reason(self) -> str | None:
+        trained = self._longest_source
+        if trained is None or self._longest_line <= max(LONG, trained):
+            return None
+        self._longest_source = None  # one warning
+        why = f"the longest training source has {trained:,}, and models often read only a part of such a line"
+        fix = "divide it, or set search.sentences to the language"
+        return f"a line has {counted(self._longest_line, 'token')}; {why}; {fix}"
 
     def _judge_sample(self) -> None:
         """Find out whether the sample is text, has wrapped lines, and is read better by the other side's tokenizer.

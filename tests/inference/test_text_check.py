@@ -69,6 +69,15 @@ def test_line_much_longer_than_the_training_text_is_named(translator: Translator
         translator.texts(long, GREEDY)
 
 
+def test_another_script_is_named_after_a_long_line(translator: Translator) -> None:
+    with pytest.warns(UserWarning, match="a line has") as caught:
+        translator.texts([" ".join(ENGLISH * 4)], GREEDY)
+        translator.texts([" ".join(ENGLISH * 5)], GREEDY)
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match="Cyrillic"):
+        translator.texts([RUSSIAN] * 30, GREEDY)
+
+
 @pytest.mark.parametrize(
     "lines",
     [
