@@ -18,8 +18,8 @@ from nmt.data.pair import Pair
 from nmt.data.text_files import iterate_lines, iterate_pairs
 from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import create_folder
-from nmt.inference.distillation import Distillation
-from nmt.inference.scores import ignore_case
+from nmt.inference.distillation import Distillation, split_score
+from nmt.inference.scores import SAMPLE, ignore_case, wrong_files
 from nmt.inference.translation import Done, n_best_lists
 from nmt.settings.bounds import AtLeast, AtMost, Folder
 
@@ -97,7 +97,7 @@ def distill(options: DistillOptions) -> None:
         distillation = Distillation(
             min_score=options.min_score,
             min_chrf=options.min_chrf,
-            rejected=options.rejected,
+            rejected="drop" if options.add_original else options.rejected,  # once is enough
             lowercase=ignore_case(options.lowercase, trained_on_lowercase=trained_on_lowercase),
         )
         written = _write(rows, distillation, folder, add_original=options.add_original)
@@ -141,8 +141,9 @@ def _translated(options: DistillOptions, translator: Translator, shards: ExitSta
 
 
 def _write(rows: Rows, distillation: Distillation, folder: Path, *, add_original: bool) -> int:
-    """Write both files, and return how many pairs they have."""
+    """Write both files, warn if the texts do not belong together, and return how many pairs they have."""
     written = 0
+    sample: list[tuple[str, str, str]] = []
     with line_writer(str(folder / FILES[0])) as write_source, line_writer(str(folder / FILES[1])) as write_target:
         for pair, lines in rows:
             chosen = distillation.target(pair.target, lines)
@@ -151,6 +152,10 @@ def _write(rows: Rows, distillation: Distillation, folder: Path, *, add_original
             write_source([pair.source] * len(targets))
             write_target(targets)
             written += len(targets)
+            if len(sample) < SAMPLE:
+                sample.append((split_score(lines[0])[1], pair.target, pair.source))
+    for hint in wrong_files(*zip(*sample, strict=True)):
+        print_message(f"warning: {hint}")
     return written
 
 

@@ -42,7 +42,7 @@ class Distillation:
         one with the highest chrF is chosen, and rejected or kept. Raises UserError if it lacks a score that
         ``min_score`` needs.
         """
-        columns = [_split(line) for line in lines]
+        columns = [split_score(line) for line in lines]
         nearest = columns[0] if len(columns) == 1 else max(columns, key=lambda row: self._chrf(row[1], reference))
         score, translation = nearest
         reason = self._reason(reference, translation, score)
@@ -84,7 +84,7 @@ class Distillation:
                 yield f"{fate}: {reason}"
 
 
-def _split(line: str) -> tuple[float | None, str]:
+def split_score(line: str) -> tuple[float | None, str]:
     """Return the score before a translation, or None, and the translation."""
     score = SCORE.match(line)
     return (float(score[1]), line[score.end() :]) if score else (None, line)

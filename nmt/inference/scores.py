@@ -299,9 +299,18 @@ def print_hints(
     different = [*_differences(texts, lowercase=lowercase)]
     hints = [*_unusual_lines(texts), *_mixed_writing(texts), *different]
     if finished and not different:
-        hints += _other_files(texts)
+        hints += _wrong_files(texts)
     for hint in hints:
         print_message(f"warning: {hint}")
+
+
+def wrong_files(hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Iterator[str]:
+    """Yield hints that texts do not belong together: shifted lines, exchanged sides, another language."""
+    tokenizer = choose_tokenizer(references).tokenizer
+    metric = bleu_metric(tokenizer, lowercase=True)
+    return _wrong_files(
+        _Texts(hypotheses=hypotheses, references=references, sources=sources, tokenizer=tokenizer, metric=metric)
+    )
 
 
 def _unusual_lines(texts: _Texts) -> Iterator[str]:
@@ -388,8 +397,7 @@ def _shifted(texts: _Texts) -> Iterator[str]:
                 return
 
 
-def _other_files(texts: _Texts) -> Iterator[str]:
-    """Yield hints that the files do not belong together: shifted lines, exchanged sides, another language."""
+def _wrong_files(texts: _Texts) -> Iterator[str]:
     references, sources = texts.references, texts.sources
     if len(references) < FEW:
         return

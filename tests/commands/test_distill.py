@@ -93,6 +93,29 @@ def test_finished_translations_are_filtered(words: list[str], original: bool, ca
     assert [pair for pair in pairs if not pair[1].isupper()] == list(zip(SOURCE, TARGET, strict=True)) * original
 
 
+def test_a_rejected_pair_is_written_once_with_its_reference(tmp_path: Path, call: Call) -> None:
+    """One line of two is rejected, so its reference is written as the original pair, and not twice."""
+    paths = {name: str(tmp_path / name) for name in ("src", "tgt", "good")}
+    for name, lines in {"src": ["a", "b"], "tgt": ["one", "two"], "good": ["One", ""]}.items():
+        write_lines(paths[name], lines)
+    words = [f"src={paths['src']}", f"tgt={paths['tgt']}", f"translations={paths['good']}"]
+    call(distill, *words, f"output={tmp_path / 'new'}", "add_original=true")
+    sides = ((tmp_path / "new" / name).read_text("utf-8").splitlines() for name in ("train.src", "train.tgt"))
+    assert [*zip(*sides, strict=True)] == [("a", "One"), ("a", "one"), ("b", "two")]
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_exchanged_files_are_named(exchanged: bool, tmp_path: Path, call: Call) -> None:
+    """The translations are German, so they resemble the sources if the files are exchanged."""
+    texts = {"src": [f"{line} dog" for line in SOURCE[:60]], "tgt": [f"{line} {line} Hund" for line in TARGET[:60]]}
+    for name, lines in {**texts, "translations": [line.replace("Hund", "Katze") for line in texts["tgt"]]}.items():
+        write_lines(tmp_path / name, lines)
+    sides = ["tgt", "src"] if exchanged else ["src", "tgt"]
+    words = [f"src={tmp_path / sides[0]}", f"tgt={tmp_path / sides[1]}", f"translations={tmp_path / 'translations'}"]
+    error = call(distill, *words, f"output={tmp_path / 'new'}").error
+    assert ("src= and tgt= are exchanged" in error) is exchanged and ("warning" in error) is exchanged
+
+
 def test_stopped_call_continues(words: list[str]) -> None:
     with start(CODE, words) as process:
         while not (shards := list(Path("new.shards").glob("*.shard"))):
