@@ -30,7 +30,7 @@ from nmt.inference.run_files import (
     has_adapter,
 )
 from nmt.inference.scores import DEFAULT, EvaluationSettings, choose_tokenizer
-from nmt.settings.bounds import AtLeast, AtMost, Count, Threads
+from nmt.settings.bounds import AtLeast, AtMost, Count, Folder, Threads
 
 # Settings in which the runs of one model may differ.
 IGNORED = ("seed", *UNRELATED)
@@ -50,7 +50,7 @@ class CompareOptions:
 
     models: list[str] | None
     name: str
-    runs: str
+    runs: Folder
     baseline: str | None
     beams: list[Annotated[int, AtLeast(1), AtMost(1000)]]
     engines: list[Literal["torch", "onnx", "onnx-int8"]]

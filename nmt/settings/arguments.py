@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from nmt.settings.bounds import NotStdout, violations
+from nmt.settings.bounds import FolderName, violations
 
 VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -94,7 +94,7 @@ class TypeCheck:
                 del bounds[1:]
             messages = [f"{name}={self.show(value)}: {message}" for message in bounds]
         if not messages and isinstance(value, str):
-            folders = [note for note in notes if isinstance(note, NotStdout)]
+            folders = [note for note in notes if isinstance(note, FolderName)]
             messages = [f"{name}={self.show(value)}: {note}" for note in folders if not note.holds(value)]
         yield from messages
 

@@ -66,17 +66,17 @@ class Within:
 
 
 @dataclass(frozen=True)
-class NotStdout:
-    """Bound of the name of a folder: not ``-``, which means stdout."""
+class FolderName:
+    """Bound of the name of a folder: not ``-``, which means stdout, or a ``~`` that no shell has replaced."""
 
-    def holds(self, value: object) -> bool:
-        return value != "-"
+    def holds(self, value: str) -> bool:
+        return value != "-" and not value.startswith("~/")
 
     def __str__(self) -> str:
-        return "must be a folder, which cannot go to stdout; name a folder"
+        return "must be the name of a folder: - is stdout, and ~ works only without quotes; write $HOME for ~"
 
 
-Folder = Annotated[str, NotStdout()]
+Folder = Annotated[str, FolderName()]
 Count = Annotated[int, AtLeast(1)]
 NonNegative = Annotated[float, AtLeast(0)]
 Positive = Annotated[float, Above(0)]

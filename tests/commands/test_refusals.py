@@ -21,7 +21,7 @@ from nmt.errors import UserError
 Command = Callable[[list[str]], None]
 TRAIN = "output=mine data.train.src=src data.train.tgt=tgt tokenizer.vocab_size=290"
 ONLY_GRAPHS = "wrote it for engine=onnx only; name the folder of the tra"
-NO_STDOUT = "output=-: must be a folder, which cannot go to stdout; name a folder"
+NO_STDOUT = "output=-: must be the name of a folder: - is stdout, "
 CASES: dict[Command, list[tuple[str, str]]] = {
     translate: [
         ("", "model: must be given"),
@@ -150,6 +150,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     heatmap: [
         ("model=MODEL src=src", "output: must be given"),
         ("model=MODEL src=src output=-", NO_STDOUT),
+        ("model=MODEL src=src output=~/x", "output=~/x: must be the name of a folder: "),
         ("model=NONE src=src output=o", "no attention"),
         ("model=MODEL src=nowhere output=o", "nowhere: No such file"),
         ("model=MODEL src=src output=src", "src: cannot be used: Not a directory; choose another output="),
