@@ -28,6 +28,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _EUROPEAN = re.compile("[\u0000-\u052f\u1c80-\u1c8f\u1d00-\u1fff\u2c60-\u2c7f\u2de0-\u2dff\ua640-\ua69f\ua720-\ua7ff]+")
 JAPANESE_KANA = 0.1  # share of kana among kana and Chinese characters; Chinese text has a few in names
 LONG_WORD = 20  # mean length of words, in characters, that no spaced script but the European ones reaches
+UNSPLIT = 6  # mean length of words; those of split Chinese have 2 characters, those of split Thai 4
 
 Kind = Literal["spaced", "Korean", "Chinese", "Japanese", "unspaced"]
 
@@ -63,6 +64,12 @@ def writing_of(lines: Iterable[str]) -> Writing:
     if other > han + kana:
         return Writing("unspaced", _name(_OTHER_RUN, text), share)
     return Writing("Japanese" if kana > JAPANESE_KANA * (han + kana) else "Chinese", "", share)
+
+
+def lacks_spaces(lines: Iterable[str]) -> bool:
+    """Return whether most words of a text are in a script without spaces, and no program has split them."""
+    text = "\n".join(lines)
+    return writing_of([text]).kind in ("Chinese", "Japanese", "unspaced") and len(text) > UNSPLIT * len(text.split())
 
 
 def _spaced_writing(text: str, ascii_words: int) -> Writing:

@@ -74,6 +74,26 @@ def test_exchanged_sides_are_named(model: Path, files: Path, call: Call, monkeyp
 
 
 @pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("小さな黒い犬が白い雪の中を走っている。", True),
+        ("หมาดำตัวเล็กกำลังวิ่ง บนหิมะสีขาว", True),
+        ("小さな 黒い 犬 が 白い 雪 の 中 を 走って いる 。", False),
+        ("หมา ดำ ตัว เล็ก กำลัง วิ่ง บน หิมะ สี ขาว", False),
+        ("작은 검은 개가 하얀 눈 속을 달린다.", False),
+        ("", False),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*of the tokens are")
+def test_text_whose_words_are_not_split_is_named(model: Path, files: Path, call: Call, line: str, named: bool) -> None:
+    """Its links are useless: a line is a word or two."""
+    write_lines("tgt", [line] * len(SOURCE))
+    error = call(align, f"model={model}", "src=src", "tgt=tgt").error
+    assert ("warning: target: a word ends at a space, but its lines have hardly any; split" in error) is named
+    assert "warning: source: a word ends" not in error
+
+
+@pytest.mark.parametrize(
     ("wrong", "message"),
     [
         (b"the\tdog\tder Hund", "2 tabs; write a source, one tab and a translation"),
