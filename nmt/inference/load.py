@@ -11,12 +11,15 @@ from nmt.errors import UserError
 from nmt.inference.engines import EngineName, LoadedModel, LoadSettings
 from nmt.inference.onnx.model import exported_engines, is_deployment, open_onnx, open_preferred
 from nmt.inference.run_files import has_adapter
+from nmt.kernels.process import keep_freed_memory
 from nmt.settings.arguments import iterable
 from nmt.system.machine import torch_threads
 from nmt.text.tokenizer import other_side
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
+
+KEPT_MB = 256
 
 
 def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> LoadedModel:
@@ -25,6 +28,7 @@ def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> L
     Several folders are an ensemble. An adapter, or a folder that holds one, needs torch. Raises UserError if the folder
     holds no model for this engine, or if the engine does not support the other settings.
     """
+    keep_freed_memory(KEPT_MB)
     if not isinstance(folder, str | Path):
         return _load_ensemble([*map(str, iterable(folder, "model", what="folders"))], settings)
     folder = Path(folder)

@@ -1,4 +1,7 @@
-"""Settings of a process that trains: of glibc's allocator, and of numbers too small for the usual format of floats."""
+"""Settings of a process: of glibc's allocator, and of numbers too small for the usual format of floats.
+
+torch is imported only where it is used: translating with ONNX does without it.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,31 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
 from nmt.kernels import enabled
 
 # Names from mallopt(3), values from glibc's malloc.h.
 M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
 M_MMAP_MAX = -4
+MB = 1 << 20
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory(max_mb: int | None = None) -> bool:
     """Make this process keep the memory it frees. Return False if the switch is off or the C library cannot do it.
 
-    Every training step needs the same tens of megabytes as the last one. By default glibc returns each large array to
-    the system as soon as it is freed. The system then hands it out again page by page, filled with zeros. That took a
-    tenth of a training step on a CPU.
+    Every step of training and decoding needs the same megabytes as the last one. By default glibc returns each large
+    array to the system as soon as it is freed. The system then hands it out again page by page, filled with zeros. That
+    took a tenth of a training step on a CPU, and up to a quarter of a decoder step. With ``max_mb``, at most so many MB
+    at the end of the heap are kept, and arrays of more than 32 MB are returned.
     """
     if not enabled() or sys.platform != "linux":
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl does not have it
     if mallopt is None:
         return False
-    # All arrays come from the heap, and the heap never shrinks.
-    return bool(mallopt(M_MMAP_MAX, 0) and mallopt(M_TRIM_THRESHOLD, -1))
+    if max_mb is None:  # all arrays come from the heap, and the heap never shrinks
+        return bool(mallopt(M_MMAP_MAX, 0) and mallopt(M_TRIM_THRESHOLD, -1))
+    return bool(mallopt(M_MMAP_THRESHOLD, 32 * MB) and mallopt(M_TRIM_THRESHOLD, max_mb * MB))
 
 
 @contextmanager
@@ -40,6 +45,8 @@ def flushed_denormals() -> Iterator[None]:
     take about a hundred times as long for an operation on one. The threads of torch's operations start with the first
     large tensor and keep the setting that they start with.
     """
+    import torch
+
     if not enabled() or not bool(torch.tensor(1e-30) * 1e-10 > 0):  # an outer block has set it
         yield
         return
