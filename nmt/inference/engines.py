@@ -118,6 +118,11 @@ class LoadedModel(Protocol):
         """Number of batches that are decoded at once, each with one thread; 1: one batch gets all threads."""
         ...
 
+    @property
+    def max_hypotheses(self) -> int:
+        """Largest number of live hypotheses in a batch."""
+        ...
+
     def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> Engine[Any, Any]:
         """Return the search engine of the model; set ``trace`` if alignments are needed.
 

@@ -97,6 +97,10 @@ class Ensemble:
     def workers(self) -> int:
         return min(model.workers for model in self.models)
 
+    @property
+    def max_hypotheses(self) -> int:
+        return min(model.max_hypotheses for model in self.models)
+
     def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> EnsembleEngine:
         """Return the engine over those of the models. Only the first gives alignments."""
         engines = [

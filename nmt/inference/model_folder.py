@@ -36,6 +36,7 @@ from nmt.inference.torch_engine import TorchEngine
 from nmt.model.adapter import add_updates, matrices, updates
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
 from nmt.model.seq2seq import Seq2Seq
+from nmt.search.search import MAX_HYPOTHESES
 from nmt.settings.bounds import Count, Positive
 from nmt.settings.build import MODEL_GROUPS, ModelSettings, build, plain, problems
 from nmt.text.tokenizer import Tokenizer
@@ -78,6 +79,10 @@ class TrainedModel:
     @property
     def workers(self) -> int:
         return 1
+
+    @property
+    def max_hypotheses(self) -> int:
+        return MAX_HYPOTHESES
 
     def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> TorchEngine:
         return TorchEngine(self.model.eval(), trace=trace)

@@ -208,7 +208,8 @@ class Translator(Reader):
                 waiting.append([read(line) for line in lines])
                 yield [part for _, split in waiting[-1] for part in split.parts]
 
-        bulk = self._bulk(options, prefixes, None, max_rows(options.with_spares()))
+        rows = max_rows(options.with_spares(), self.loaded_model.max_hypotheses)
+        bulk = self._bulk(options, prefixes, None, rows)
         done = 0
         with closing(bulk.translate(sentences())) as translated:
             for parts, decoded in translated:
@@ -254,7 +255,8 @@ class Translator(Reader):
         if not again:
             return results
         options = replace(options, groups=1, diversity=None)
-        rows = max_rows(options) // (1 + max(texts.pieces for texts in again.values()))
+        rows = max_rows(options, self.loaded_model.max_hypotheses)
+        rows //= 1 + max(texts.pieces for texts in again.values())
         bulk = self._bulk(options, None, [*again.values()], max(1, rows))
         results = [*results]
         for _, searched in bulk.translate([[lines[row] for row in again]]):

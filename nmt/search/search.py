@@ -88,9 +88,9 @@ def search_encoded(
     ]
 
 
-def max_rows(options: SearchOptions) -> int:
-    """Return the number of sentences in a batch that together have at most ``MAX_HYPOTHESES`` hypotheses."""
-    return max(1, MAX_HYPOTHESES // live_hypotheses(options))
+def max_rows(options: SearchOptions, hypotheses: int = MAX_HYPOTHESES) -> int:
+    """Return the number of sentences in a batch that together have at most this number of live ``hypotheses``."""
+    return max(1, hypotheses // live_hypotheses(options))
 
 
 def live_hypotheses(options: SearchOptions) -> int:

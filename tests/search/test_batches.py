@@ -3,7 +3,6 @@ from __future__ import annotations
 import tracemalloc
 from collections import Counter
 from dataclasses import replace
-from importlib import import_module
 from math import log
 
 import numpy as np
@@ -69,12 +68,11 @@ def test_no_sources_give_no_results_and_an_empty_source_is_rejected() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_batch_has_a_limited_number_of_hypotheses(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_has_a_limited_number_of_hypotheses(method: str) -> None:
     """Each needs the scores of all pieces, so 1,000 hypotheses for each of 500 lines would not fit in memory."""
     live = {"greedy": 1, "beam": 4, "sample": 3}[method]
     for limit in (1, 6, 20):
-        monkeypatch.setattr(import_module("nmt.search.search"), "MAX_HYPOTHESES", limit)
-        assert max_rows(METHODS[method]) == max(1, limit // live)
+        assert max_rows(METHODS[method], limit) == max(1, limit // live)
 
 
 def test_draws_need_less_memory_than_the_log_probabilities_of_a_batch() -> None:

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from nmt.inference.onnx.engine import OnnxEngine
 
 ALIGN = "align.onnx"
+MAX_HYPOTHESES = 160
+"""Larger batches take longer per line: the scores of their pieces do not fit in a cache, and they share a longer
+shortlist (benchmarks/LOG.md)."""
 FEW_HYPOTHESES = 10
 """Up to this number of hypotheses, 8-bit products take less time than waking a second thread."""
 _LOADING = [Lock()]  # threads that ask for the same engine wait for the first one to load it
@@ -107,6 +110,10 @@ class OnnxModel:
     def workers(self) -> int:
         # The kernels of torch reuse buffers, so that only one batch at a time may be encoded.
         return 1 if self.torch_encodes else self.thread_count
+
+    @property
+    def max_hypotheses(self) -> int:
+        return MAX_HYPOTHESES
 
     def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> OnnxEngine:
         """Return the engine, which is created once. Its graphs support alignments with or without ``trace``.
