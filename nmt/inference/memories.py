@@ -42,8 +42,8 @@ from nmt.inference.model_folder import TrainedModel, class_path
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import NO_TRANSLATION, Translation
 from nmt.inference.translator import Translator, blank_rows, with_source_words
+from nmt.model.decoder import map_tensors
 from nmt.model.encoder import Final
-from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search.constraints import Prefix
 from nmt.search.history import Hypothesis

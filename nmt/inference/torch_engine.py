@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from nmt.attention.base import Memory
+from nmt.model.decoder import map_tensors
 from nmt.model.encoder import Final
-from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search.engine import padded
 from nmt.text.specials import PAD

@@ -7,11 +7,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from nmt.attention.reversal import take
 from nmt.kernels.dropout import Dropout
 from nmt.kernels.products import linear
 from nmt.kernels.recurrence import Recurrence, gru_cell
-from nmt.model.encoder import Final
+from nmt.model.encoder import Final, take
 from nmt.settings.arguments import check_arguments
 from nmt.settings.bounds import Layers, Share, Size
 

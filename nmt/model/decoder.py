@@ -16,7 +16,6 @@ from nmt.kernels.dropout import dropout as drop
 from nmt.kernels.products import linear
 from nmt.kernels.recurrence import Recurrence
 from nmt.model.encoder import Final
-from nmt.model.fields import map_tensors
 from nmt.model.units import GRU, LSTM, MINGRU, SSRU, Parts, Unit, halves, torch_state
 from nmt.settings.arguments import check_arguments
 from nmt.settings.bounds import Layers, Share, Size
@@ -307,3 +306,11 @@ class Bridge(nn.Module):
         """Return the initial state of each decoder layer, in tensors (B, H)."""
         pairs = zip(self.encoder_layers, self.maps, strict=True)
         return tuple(torch.tanh(affine(final.hidden[:, layer])).chunk(self.parts, dim=1) for layer, affine in pairs)
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], fields: Any) -> Any:
+    """Return a (named) tuple, such as a state or memory, with ``function`` applied to its tensors. None stays None."""
+    if isinstance(fields, tuple):
+        mapped = [map_tensors(function, field) for field in fields]
+        return fields._make(mapped) if hasattr(fields, "_make") else tuple(mapped)
+    return fields if fields is None else function(fields)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from nmt.attention.reversal import reversal, take
 from nmt.kernels.dropout import Dropout
 from nmt.model.units import GRU, LSTM, Unit, torch_state
 from nmt.settings.arguments import check_arguments
@@ -130,3 +129,15 @@ class GRUEncoder(RecurrentEncoder):
 
     unit = GRU
     exportable: ClassVar[bool] = True
+
+
+def reversal(lengths: Tensor, size: int) -> Tensor:
+    """Return an index (B, S) that reverses the first ``lengths`` positions of each row and keeps the padding."""
+    position = torch.arange(size, device=lengths.device).expand(lengths.shape[0], size)
+    mirrored = lengths[:, None] - 1 - position
+    return torch.where(mirrored >= 0, mirrored, position)
+
+
+def take(states: Tensor, index: Tensor) -> Tensor:
+    """Return ``states`` (B, S, D) at the positions ``index`` (B, Q), as (B, Q, D)."""
+    return states.gather(1, index[..., None].expand(-1, -1, states.shape[2]))

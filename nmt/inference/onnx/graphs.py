@@ -13,9 +13,8 @@ from torch.nn import functional
 
 from nmt.attention.base import Memory
 from nmt.inference.model_folder import load_folder
-from nmt.model.decoder import Decoder, State
+from nmt.model.decoder import Decoder, State, map_tensors
 from nmt.model.encoder import Final, RecurrentEncoder
-from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
 from nmt.model.units import LSTM, Parts, halves
 from nmt.system.machine import torch_threads
