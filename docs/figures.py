@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from torch.optim import Adam
 
-from nmt.alignment.colours import Scale
+from nmt.alignment.figures import Scale
 from nmt.attention import MemoryAttention
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq

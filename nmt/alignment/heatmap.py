@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nmt.alignment.colours import UNIT, scale_of
 from nmt.alignment.figures import (
     OUTLINE,
     POINTS,
+    UNIT,
     draw_bar,
     draw_weights,
     fonts_for,
@@ -22,6 +22,7 @@ from nmt.alignment.figures import (
     mix_slots,
     new_figure,
     save_figure,
+    scale_of,
     slot_colours,
 )
 from nmt.alignment.page import Example, alignment_page, alignment_table

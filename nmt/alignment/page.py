@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.alignment.colours import UNIT, Scale, scale_of
-from nmt.alignment.figures import short_label, xml_safe
+from nmt.alignment.figures import UNIT, Scale, scale_of, short_label, xml_safe
 from nmt.data.invisible import remove_invisible
 from nmt.data.links import Link
 

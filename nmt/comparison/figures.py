@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nmt.alignment.colours import scales_of
 from nmt.alignment.figures import (
     POINTS,
     draw_bar,
@@ -20,6 +19,7 @@ from nmt.alignment.figures import (
     label_cells,
     new_figure,
     save_figure,
+    scales_of,
     xml_safe,
 )
 from nmt.comparison.measures import Column

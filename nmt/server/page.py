@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from starlette.responses import HTMLResponse
 
-from nmt.alignment.colours import UNIT
+from nmt.alignment.figures import UNIT
 from nmt.alignment.page import html_page
 
 COLOURS = 65  # of weights from 0 to 1

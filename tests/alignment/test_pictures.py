@@ -18,12 +18,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from nmt.alignment.colours import UNIT, Scale, scale_of, scales_of
 from nmt.alignment.figures import (
     MAX_LABEL_LENGTH,
     MAX_MARKS,
+    UNIT,
+    Scale,
     is_visible,
     mix_slots,
+    scale_of,
+    scales_of,
     short_label,
     slot_colours,
     strongest,
@@ -69,7 +72,7 @@ def test_a_weight_has_one_colour_in_pictures_pages_and_notebooks(weights: list[f
 
 
 def test_equal_steps_of_weight_are_equal_steps_of_lightness() -> None:
-    from nmt.alignment.colours import _lightness
+    from nmt.alignment.figures import _lightness
 
     steps = np.diff([_lightness(colour) for colour in UNIT.table])
     assert steps.max() < 0 and abs(steps.min() - steps.max()) < 0.05
