@@ -57,7 +57,7 @@ def align(options: AlignOptions) -> None:
     """Write the word links of the sentence pairs."""
     with line_writer(None) as write, _lexicon(options) as counts:
         groups = _pair_groups(options)
-        translator = load_model(options.model, options.load_settings())
+        translator = load_model(options.model, options.load_settings)
         require_attention(translator, f"model={options.model}")
         from nmt.data.links import format_pharaoh
         from nmt.inference.forced_decoding import forced_links, seem_exchanged

@@ -88,7 +88,7 @@ def distill(options: DistillOptions) -> None:
         if options.model is None:
             rows = _finished(options)
         else:
-            translator = load_model(options.model, options.engine_settings)
+            translator = load_model(options.model, options.load_settings)
             if options.min_score is not None:
                 print_message(describe_scores(options.search))
             rows = _translated(options, translator, shards)

@@ -43,7 +43,7 @@ class EncodeOptions(ModelOptions):
 def encode(options: EncodeOptions) -> None:
     """Write the memory of each input line."""
     with output_folder(Path(options.output)) as folder:
-        translator = load_model(options.model, options.load_settings())
+        translator = load_model(options.model, options.load_settings)
         count = _encode_all(translator, options, folder)
     print_message(f"{options.output}: {counted(count, 'memory', 'memories')} written")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.alignment.aer import LostWords
@@ -211,7 +211,7 @@ def _load_or_translate(options: EvaluateOptions) -> _Texts:
         from nmt.alignment.aer import read_gold
 
         golds = read_gold(options.links, LinkSettings(options.links_base), pairs)
-    translator = load_model(options.model, options.load_settings(engine=options.engine, slots=options.slots))
+    translator = load_model(options.model, replace(options.load_settings, engine=options.engine, slots=options.slots))
     if golds is not None:
         require_attention(translator, f"links={options.links}")
         _ = translator.trained  # links need torch: if it is missing, the error comes before the translations

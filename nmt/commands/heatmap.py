@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -115,7 +115,8 @@ def heatmap(options: HeatmapOptions) -> None:
     """Draw the alignments."""
     require_stdout()
     pairs = _read(options)
-    translator = load_model(options.model, options.load_settings(engine="torch" if options.forced else options.engine))
+    engine = "torch" if options.forced else options.engine
+    translator = load_model(options.model, replace(options.load_settings, engine=engine))
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)
     require_own(folder, fix=FIX, names=WRITTEN)

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -83,22 +83,11 @@ class ModelOptions:
     threads: Threads | None
     trust: list[str]
 
-    def load_settings(
-        self,
-        *,
-        engine: EngineName = "torch",
-        shortlist: bool = False,
-        slots: int | None = None,
-    ) -> LoadSettings:
-        """Return these settings in the form that ``load_model`` takes."""
+    @property
+    def load_settings(self) -> LoadSettings:
+        """These settings in the form that ``load_model`` takes."""
         return LoadSettings(
-            engine=engine,
-            device=self.device,
-            threads=self.threads,
-            trust=self.trust,
-            shortlist=shortlist,
-            slots=slots,
-            adapter=self.adapter,
+            engine="torch", device=self.device, threads=self.threads, trust=self.trust, adapter=self.adapter
         )
 
 
@@ -112,8 +101,8 @@ class EngineOptions(ModelOptions):
     shortlist: bool
 
     @property
-    def engine_settings(self) -> LoadSettings:
-        return self.load_settings(engine=self.engine, shortlist=self.shortlist, slots=self.slots)
+    def load_settings(self) -> LoadSettings:
+        return replace(super().load_settings, engine=self.engine, shortlist=self.shortlist, slots=self.slots)
 
 
 def refuse_both(options: object, key: str, *others: str) -> None:

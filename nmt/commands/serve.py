@@ -111,7 +111,7 @@ def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str])
 
     models = {
         pair: {
-            name: ServedModel(partial(load_quietly, folder, options.engine_settings), max_waiting=options.max_waiting)
+            name: ServedModel(partial(load_quietly, folder, options.load_settings), max_waiting=options.max_waiting)
             for name, folder in of_pair.items()
         }
         for pair, of_pair in folders.items()

@@ -186,7 +186,7 @@ def translate(options: TranslateOptions) -> None:
         links = options.alignments
         write_links = None if links is None else files.enter_context(line_writer(links, keep=keep))
         prefixes = None if options.prefix is None else list(read_lines(options.prefix))
-        settings = options.engine_settings
+        settings = options.load_settings
         translator = load_model(
             options.model, settings if options.memory is None else replace(settings, engine="torch")
         )
@@ -328,7 +328,7 @@ def shard_results_of(
     job = TranslateShard.of(
         translator,
         Path(model),
-        replace(options.engine_settings, threads=threads),
+        replace(options.load_settings, threads=threads),
         search=options.search,
         scores=scores,
         alignments=alignments,
