@@ -121,18 +121,7 @@ def _translated(options: DistillOptions, translator: Translator, shards: ExitSta
             waiting.append(group)
             yield [pair.source for pair in group]
 
-    results = shards.enter_context(
-        shard_results_of(
-            translator,
-            options,
-            groups(),
-            model=str(options.model),
-            input=options.src,
-            output=options.output,
-            workers=options.workers,
-            scores=True,
-        )
-    )
+    results = shards.enter_context(shard_results_of(translator, options, groups(), input=options.src, scores=True))
 
     def lists(result: Done) -> Iterable[list[str]]:
         return n_best_lists(result.output) if options.search.n_best > 1 else ([line] for line in result.output)

@@ -81,6 +81,9 @@ class WorkerOptions(EngineOptions):
     """The settings of a command whose workers can translate."""
 
     OWNERS = {"address": ["cluster"]}
+    model: str | list[str] | None
+    output: str | None
+    workers: WorkerCount | None
     cluster: Literal["ray"] | None
     address: str | None
 
@@ -93,12 +96,10 @@ class TranslateOptions(WorkerOptions):
     model: str | list[str]
     input: str | None
     memory: str | None
-    output: str | None
     format: Literal["text", "html", "markdown", "srt", "po"]
     scores: ScoreColumn
     alignments: str | None
     prefix: str | None
-    workers: WorkerCount | None
 
 
 def _require_consistent(options: TranslateOptions) -> None:
@@ -208,10 +209,7 @@ def translate(options: TranslateOptions) -> None:
                 translator,
                 options,
                 full_groups(options.input),
-                model=f"{options.model}",
                 input=options.input,
-                output=f"{options.output}",
-                workers=options.workers,
                 scores=options.scores,
                 alignments=alignments,
             )
@@ -308,10 +306,7 @@ def shard_results_of(
     options: WorkerOptions,
     groups: Iterable[list[str]],
     *,
-    model: str,
     input: str | None,
-    output: str,
-    workers: int,
     scores: ScoreColumn,
     alignments: bool = False,
 ) -> Iterator[Iterator[Done]]:
@@ -322,12 +317,13 @@ def shard_results_of(
     from nmt.inference.shards import TranslateShard, shard_results
     from nmt.system.processes import ProcessWorkers, Workers
 
+    workers = options.workers or 1
     threads = options.threads
     if threads is None:  # share the cores of this machine
         threads = max(1, usable_cores() // workers) if options.cluster is None else 1
     job = TranslateShard.of(
         translator,
-        Path(model),
+        Path(f"{options.model}"),
         replace(options.load_settings, threads=threads),
         search=options.search,
         scores=scores,
@@ -341,7 +337,7 @@ def shard_results_of(
 
         pool = RayWorkers(job, workers, threads=threads, address=options.address)
     groups = warn_of_unused_glossary(translator, groups, options.search)
-    context = shard_results(translator, job, groups, pool, Path(f"{output}.shards"))
+    context = shard_results(translator, job, groups, pool, Path(f"{options.output}.shards"))
     del translator  # each worker loads its own
     with context as results:
         yield _shown(results, input)
