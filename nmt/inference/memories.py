@@ -41,12 +41,11 @@ from nmt.inference.forced_decoding import read_targets
 from nmt.inference.model_folder import TrainedModel, class_path
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import NO_TRANSLATION, Translation
-from nmt.inference.translator import Translator, blank_rows, with_source_words
+from nmt.inference.translator import Translator, with_source_words
 from nmt.model.decoder import map_tensors
 from nmt.model.encoder import Final
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search.constraints import Prefix
-from nmt.search.history import Hypothesis
 from nmt.search.options import REWRITES, SearchOptions
 from nmt.search.sampling import sentence_seed
 from nmt.search.search import max_rows, search_encoded
@@ -199,24 +198,20 @@ def _translate_part(
     engine = translator.trained.engine(trace=False)
     seeds = [line.seed for line in lines]
     searched = search_encoded(engine, stacked, lengths, seeds, options.with_spares(), [prefix] * len(lines))
-    pairs = zip(lines, searched, strict=True)
-    results = [_to_translation(translator, line, hypotheses, options) for line, hypotheses in pairs]
-    if not prefix and (blank := blank_rows(results, options)):
-        again = [lines[row] for row in blank]
-        translations = _translate_part(translator, again, options, slice(None), translator.visible)
-        for row, translation in zip(blank, translations, strict=True):
-            results[row] = translation
-    return results
+
+    def again(blank: Sequence[int]) -> Results:
+        return _translate_part(translator, [lines[row] for row in blank], options, slice(None), translator.visible)
+
+    results = translator.to_results([line.ids for line in lines], searched, options, again)
+    return [_with_words(translator, *pair) for pair in zip(lines, results, strict=True)]
 
 
-def _to_translation(
-    translator: Translator, line: EncodedLine, hypotheses: Sequence[Hypothesis], options: SearchOptions
-) -> Translation | Failure:
-    translation = translator.to_translation(line.ids, hypotheses, options)
-    if isinstance(translation, Failure) or translation.alignment is None or line.ids is None:
-        return translation
+def _with_words(translator: Translator, line: EncodedLine, result: Translation | Failure) -> Translation | Failure:
+    """Return an aligned translation of a line with the word of each source token."""
+    if isinstance(result, Failure) or result.alignment is None or line.ids is None:
+        return result
     words = translator.loaded_model.source.decoded_words(line.ids[:-1]) if line.words is None else line.words
-    return with_source_words(translation, words)
+    return with_source_words(result, words)
 
 
 @torch.inference_mode()

@@ -220,7 +220,7 @@ class Translator(Reader):
                     for start, stop in split.spans
                 ]
                 decoded = self._write_required(parts, decoded, required, options)
-                in_order = iter([self._with_words(part, result) for part, result in zip(parts, decoded, strict=True)])
+                in_order = map(self._with_words, parts, decoded)
                 results = [split.join([next(in_order) for _ in split.spans]) for _, split in lines]
                 translations = replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
@@ -357,12 +357,29 @@ class Translator(Reader):
         )
         engine = engine if stop is None else Stoppable(engine, stop)
         searched = search(engine, sources, options.with_spares(), batch, texts)
-        pairs = zip(sources, searched, strict=True)
-        results = [self.to_translation(source, hypotheses, options) for source, hypotheses in pairs]
-        if blank := blank_rows(results, options):
-            again = self._decode(options, [self.visible], None, [sources[row] for row in blank], [0] * len(blank), stop)
-            for row, translation in zip(blank, again, strict=True):
-                results[row] = translation
+
+        def again(blank: Sequence[int]) -> Results:
+            return self._decode(options, [self.visible], None, [sources[row] for row in blank], [0] * len(blank), stop)
+
+        return self.to_results(sources, searched, options, again)
+
+    def to_results(
+        self,
+        sources: Sequence[list[int] | None],
+        searched: Sequence[Sequence[Hypothesis]],
+        options: SearchOptions,
+        again: Callable[[Sequence[int]], Results],
+    ) -> Results:
+        """Return the translation of each source from its hypotheses; see ``to_translation``.
+
+        Unless the options allow empty translations, ``again`` searches, with the prefix ``visible``, the rows whose
+        translations have pieces but no text, such as a lone space.
+        """
+        results = [self.to_translation(*pair, options) for pair in zip(sources, searched, strict=True)]
+        if options.min_length:
+            blank = [row for row, it in enumerate(results) if isinstance(it, Translation) and not it.text]
+            for row, result in zip(blank, again(blank) if blank else [], strict=True):
+                results[row] = result
         return results
 
     @cached_property
@@ -531,12 +548,6 @@ class Translator(Reader):
     def _require_attention(self) -> None:
         if not self.attention.reads_source:
             raise UserError("this model has no attention, so it has no alignments; use a model with attention")
-
-
-def blank_rows(results: Results, options: SearchOptions) -> list[int]:
-    """Return the rows whose translations have pieces but no text, such as a lone space, if the options forbid it."""
-    translations = [(row, result) for row, result in enumerate(results) if isinstance(result, Translation)]
-    return [row for row, translation in translations if options.min_length and not translation.text]
 
 
 def no_hypothesis(options: SearchOptions) -> Failure:
