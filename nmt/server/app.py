@@ -277,19 +277,15 @@ class Server:
             raise Refused(413, f"q: {counted(len(lines), 'line')}; send at most {model.max_waiting:,} at once")
         return model, source, detected
 
-    async def translations(
-        self, request: Request, model: ServedModel, texts: Sequence[Segments], work: Work
-    ) -> list[list[Any]]:
-        """Return the translations of the lines of each text."""
-        lines = lines_of(texts)
+    async def translations(self, request: Request, model: ServedModel, lines: Sequence[str], work: Work) -> list[Any]:
+        """Return the translation of each line."""
         if work.markup and not model.translator.attention.reads_source:
             raise Refused(400, "format=html: the model has no attention, which places tags; send format=text")
         results = await self.wait_for(model.submit(lines, work), request) if lines else []
         for line, result in zip(lines, results, strict=True):
             if isinstance(result, Failure):
                 raise Refused(400, f"q: {line[:40]!r}…: {result.reason}")
-        in_order = iter(results)
-        return [[next(in_order) for _ in segments.indices] for segments in texts]
+        return list(results)
 
     async def translate(self, request: Request) -> Response:
         """LibreTranslate's /translate: one text or a list, as text or HTML, with alternatives."""
@@ -300,10 +296,12 @@ class Server:
             raise Refused(400, f"format={form}: must be text or html")
         count = number_of(fields, "alternatives", maximum=self.limits.max_alternatives)
         segments = [split_text(text, form) for text in texts]  # type: ignore[arg-type]
-        model, source, detected = self.model_of(fields, lines_of(segments))
+        lines = [line for part in segments for line in part.lines]
+        model, source, detected = self.model_of(fields, lines)
         options = self.languages.options_of(source, best=count + 1, sentences=self.languages.sentences)
         work = Work(options, markup=form == "html")
-        translations = await self.translations(request, model, segments, work)
+        in_order = iter(await self.translations(request, model, lines, work))
+        translations = [[next(in_order) for _ in part.indices] for part in segments]
         texts_out = [
             part.fill([best.text for best in of_text]) for part, of_text in zip(segments, translations, strict=True)
         ]
@@ -362,9 +360,8 @@ class Server:
             require_prefix(model.translator, prefix, work.options)
         if stream:
             return EventStream(model, texts, work, timeout_s=self.timeout_s, last=with_detected({}, detected))
-        segments = [Segments([text], [0]) for text in texts]
-        translations = await self.translations(request, model, segments, work)
-        return JSONResponse(with_detected({"translations": [answer for [answer] in translations]}, detected))
+        translations = await self.translations(request, model, texts, work)
+        return JSONResponse(with_detected({"translations": translations}, detected))
 
     def sentences_of(self, fields: Mapping[str, Any], *, prefix: str, memory: StoredMemory | None) -> bool:
         """Return whether each sentence is translated on its own. Raises Refused if that is impossible."""
@@ -523,11 +520,6 @@ def require_equal(targets: int, sources: int, field: str) -> None:
     """Raise Refused unless each text of ``field`` has one translation."""
     if targets != sources:
         raise Refused(400, f"translations: {targets}, for {counted(sources, 'text')} in {field}; send one per text")
-
-
-def lines_of(texts: Sequence[Segments]) -> list[str]:
-    """Return the lines to translate of all texts."""
-    return [line for segments in texts for line in segments.lines]
 
 
 def alternatives(segments: Segments, translations: Sequence[Translation], count: int) -> list[str]:
