@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from nmt.config.init_from import MISSING, UNRELATED, flatten, read_yaml, value_at
-from nmt.config.overrides import name_problems
+from nmt.config.init_from import UNRELATED, flatten, read_yaml
+from nmt.config.overrides import MISSING, name_problems, value_at
 from nmt.data.links import Links, parse_links
 from nmt.data.sources import is_prepared
 from nmt.data.text_files import read_lines

@@ -19,16 +19,19 @@ from omegaconf.errors import OmegaConfBaseException
 from nmt.config.checks import conflicts
 from nmt.config.init_from import inherit_settings
 from nmt.config.overrides import (
+    MISSING,
     NAMES,
     QUOTED,
     choice_inside,
     config_dir,
     key_of,
     located,
+    put,
     require_override,
     split_list,
     unknown_choice,
     unknown_key,
+    value_at,
 )
 from nmt.data.sources import is_prepared
 from nmt.errors import UserError
@@ -152,12 +155,8 @@ def _as_typed(
         wrong = re.compile(rf"{re.escape(key)}(\[\d+\])?=.*: must be text", re.DOTALL)
         if not any(map(wrong.match, faults)):
             continue
-        *groups, last = key.split(".")
-        tree: Any = composed
-        for group in groups:
-            tree = tree.get(group) if isinstance(tree, dict) else None
-        if isinstance(tree, dict) and last in tree:
-            tree[last] = _typed(tree[last], text)
+        if (value := value_at(composed, key)) is not MISSING:
+            put(composed, key, _typed(value, text))
             config = change(deepcopy(composed))
             faults = list(check(config))
     return config, faults

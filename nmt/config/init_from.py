@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 
-from nmt.config.overrides import key_of
+from nmt.config.overrides import MISSING, key_of, put, value_at
 from nmt.data.sources import is_prepared
 from nmt.errors import UserError
 from nmt.files.reading import MAX_DEPTH, read_text, require_plain
@@ -24,7 +24,6 @@ TEXT_CHANGES = ("data.lowercase", "data.remove_invisible")
 INHERITED = (*MODEL_GROUPS, "tokenizer", *TEXT_CHANGES, "evaluation")
 # Settings that do not change the model, except by rounding.
 UNRELATED = ("name", "runs", "resume", "trust", "export", "logger", "threads", "device")
-MISSING = object()
 
 
 def inherit_settings(
@@ -55,10 +54,10 @@ def inherit_settings(
         known_from_data = part in TEXT_CHANGES and is_prepared(merged["data"])
         if part in overridden or inherited is MISSING or known_from_data:
             continue
-        _put(merged, part, deepcopy(inherited))
+        put(merged, part, deepcopy(inherited))
         for key in overridden:
             if key.startswith(f"{part}.") and (value := value_at(config, key)) is not MISSING:
-                _put(merged, key, value)
+                put(merged, key, value)
     return merged
 
 
@@ -90,28 +89,12 @@ def _class_of(config: Mapping[str, Any], part: str) -> Any:
     return value_at(config, f"{part}._target_")
 
 
-def value_at(tree: Any, key: str) -> Any:
-    """Return the value at the dotted key of nested dictionaries, or ``MISSING``."""
-    for name in key.split("."):
-        tree = tree.get(name, MISSING) if isinstance(tree, dict) else MISSING
-    return tree
-
-
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return {"a.b": value} of nested mappings."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
-
-
-def _put(tree: dict[str, Any], key: str, value: Any) -> None:
-    *path, last = key.split(".")
-    for name in path:
-        tree = tree.setdefault(name, {})
-        if not isinstance(tree, dict):
-            return  # encoder: null, say; the check of the configuration reports it
-    tree[last] = value
 
 
 def read_yaml(file: Path, name: str = "") -> dict[str, Any]:

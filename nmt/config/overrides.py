@@ -18,6 +18,7 @@ from nmt.settings.arguments import suggestion
 QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 SEPARATOR = re.compile(r" *(?:,|$)")
 NO_KEY = re.compile("")
+MISSING = object()
 INSIDE = "self_attention@"
 LONGEST_KEY = 200  # characters; Hydra looks for a file of this name, and file systems allow 255 bytes
 LAUNCHER = "torchrun --nproc-per-node=2 --no-python nmt-train …, or srun on a cluster with Slurm"
@@ -208,3 +209,20 @@ def keys(tree: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
         yield f"{prefix}{key}"
         if isinstance(value, dict):
             yield from keys(value, f"{prefix}{key}.")
+
+
+def value_at(tree: Any, key: str) -> Any:
+    """Return the value at the dotted key of nested dictionaries, or ``MISSING``."""
+    for name in key.split("."):
+        tree = tree.get(name, MISSING) if isinstance(tree, dict) else MISSING
+    return tree
+
+
+def put(tree: dict[str, Any], key: str, value: Any) -> None:
+    """Set the value at the dotted key of nested dictionaries, which may be new."""
+    *path, last = key.split(".")
+    for name in path:
+        tree = tree.setdefault(name, {})
+        if not isinstance(tree, dict):
+            return  # encoder: null, say; the check of the configuration reports it
+    tree[last] = value

@@ -16,14 +16,17 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 import yaml
 
 from nmt.config.overrides import (
+    MISSING,
     QUOTED,
     config_dir,
     located,
+    put,
     require_override,
     split_list,
     unknown_choice,
     unknown_key,
     unquoted,
+    value_at,
 )
 from nmt.errors import UserError
 from nmt.settings.build import build, problems
@@ -106,17 +109,15 @@ def _merge(tree: dict[str, Any], other: dict[str, Any]) -> None:
 def _override(config: dict[str, Any], schema: type[Any], overrides: Mapping[str, str]) -> Iterator[str]:
     """Change the ``config`` of the dataclass ``schema``, and yield one message for each unknown key."""
     for key, text in overrides.items():
-        *groups, last = key.split(".")
-        tree: Any = config
-        hint: Any = schema
-        for group in groups:
-            tree = tree.get(group) if isinstance(tree, dict) else None
-            hint = get_type_hints(hint).get(group)
-        if not isinstance(tree, dict) or last not in tree or isinstance(tree[last], dict):
+        current = value_at(config, key)
+        if current is MISSING or isinstance(current, dict):
             yield unknown_key(key, config, [config_dir()])
             continue
+        hint: Any = schema
+        for name in key.split("."):
+            hint = get_type_hints(hint)[name]
         try:
-            tree[last] = _value(text, get_type_hints(hint)[last])
+            put(config, key, _value(text, hint))
         except ValueError as error:
             yield f"{key}={text}: {error}"
 
