@@ -199,11 +199,8 @@ def translate(options: TranslateOptions) -> None:
             require_attention(translator, f"alignments={options.alignments}")
         if options.scores or options.search.n_best > 1:
             print_message(describe_scores(options.search, options.scores))
-        alignments = write_links is not None
         if options.workers is None:
-            results: Iterator[Done] = files.enter_context(
-                closing(_translated(translator, options, prefixes, alignments=alignments))
-            )
+            results: Iterator[Done] = files.enter_context(closing(_translated(translator, options, prefixes)))
         else:
             context = shard_results_of(
                 translator,
@@ -211,7 +208,7 @@ def translate(options: TranslateOptions) -> None:
                 full_groups(options.input),
                 input=options.input,
                 scores=options.scores,
-                alignments=alignments,
+                alignments=write_links is not None,
             )
             results = shards.enter_context(context)
         del translator  # each worker loads its own
@@ -239,9 +236,7 @@ def describe_scores(search: SearchOptions, scores: ScoreColumn = True) -> str:
     return formula if search.sentences is None else f"{formula}; a line has the sum over its sentences"
 
 
-def _translated(
-    translator: Translator, options: TranslateOptions, prefixes: list[str] | None, *, alignments: bool
-) -> Generator[Done]:
+def _translated(translator: Translator, options: TranslateOptions, prefixes: list[str] | None) -> Generator[Done]:
     """Yield the results of the input lines, or stored memories, group by group, and show progress."""
     interactive = options.input is None and options.memory is None and sys.stdin is not None and sys.stdin.isatty()
     if interactive:
@@ -250,11 +245,11 @@ def _translated(
     progress = Progress(total=_total(options), on_terminal=shown)
     prompt = _prompt if interactive else None
     done = 0
-    groups = _translation_groups(translator, options, prefixes, alignments=alignments, prompt=prompt)
+    groups = _translation_groups(translator, options, prefixes, prompt)
     with closing(groups):  # ends the threads at once if writing fails
         for translations in groups:
             output = [*output_lines(translations, done, n_best=options.search.n_best, scores=options.scores)]
-            yield Done(len(translations), output, alignment_lines(translations) if alignments else [], [])
+            yield Done(len(translations), output, alignment_lines(translations) if options.alignments else [], [])
             done += len(translations)
             progress.show(done)
     progress.close()
@@ -361,26 +356,22 @@ def _translation_groups(
     translator: Translator,
     options: TranslateOptions,
     prefixes: list[str] | None,
-    *,
-    alignments: bool,
     prompt: Callable[[], None] | None,
 ) -> Generator[list[Translation]]:
     """Yield translations of the input lines (or stored memories), group by group, in order."""
     if options.memory is not None:
-        yield from _translate_memories(translator, Path(options.memory), options.search, alignments=alignments)
+        yield from _translate_memories(translator, options, Path(options.memory))
         return
     groups = warn_of_unused_glossary(translator, input_groups(options.input, prompt, show_waits=True), options.search)
     warn = warn_of_line(options.input or STDIN, EMPTY)
     translated = translator.translate_groups(
-        groups, options.search, prefixes=prefixes, alignments=alignments, on_failure=warn
+        groups, options.search, prefixes=prefixes, alignments=bool(options.alignments), on_failure=warn
     )
     with closing(translated):
         yield from warn_of_cuts(translated, warn)
 
 
-def _translate_memories(
-    translator: Translator, path: Path, search: SearchOptions, *, alignments: bool
-) -> Iterator[list[Translation]]:
+def _translate_memories(translator: Translator, options: TranslateOptions, path: Path) -> Iterator[list[Translation]]:
     """Yield translations of the memories in ``path`` (a folder or one file), ``MEMORIES`` at a time."""
     from nmt.inference.memories import in_line_order, load_memory, memory_files, translate_encoded, weights_fingerprint
 
@@ -390,7 +381,8 @@ def _translate_memories(
     while group := list(islice(checked, MEMORIES)):
         memories = [load_memory(file, translator.trained, model=model) for file in group]
         warn = partial(_warn_of_memory, group)
-        yield translate_encoded(translator, memories, search, alignments=alignments, on_failure=warn)
+        alignments = bool(options.alignments)
+        yield translate_encoded(translator, memories, options.search, alignments=alignments, on_failure=warn)
 
 
 def _warn_of_memory(files: Sequence[Path], row: int, reason: str) -> None:
