@@ -152,6 +152,8 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
             f"warning: {folder}: code of {changed} has changed since this run was started; "
             "the rest of its training uses the new code"
         )
+    if config.resume and (files := " and ".join(_changed_files(config, folder))):
+        print_message(f"warning: {folder}: {files} changed since this run was started; it keeps its copy of the text")
     if not config.resume and trains_on_the_same_text(config):
         print_message(f"text: that of init_from={config.init_from}; data= chooses other text")
     return Start(folder=folder, config=config, arguments=list(arguments), existed=existed)
@@ -478,14 +480,19 @@ def refuse_changed_sources(config: Train, folder: Path) -> None:
     if not (folder / SUMMARY_FILE).is_file() and not has_checkpoint(folder):
         return
     changed = [f"code of {code} has"] if (code := changed_code(folder)) else []
-    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # of an earlier version
-        stored = read_json(folder / CODE_FILE)["files"]
-        changed += [name for name, value in given_files(config).items() if stored.get(name, value) != value]
-    if changed:
+    if changed := [*changed, *_changed_files(config, folder)]:
         raise UserError(
             f"{folder}: {' and '.join(changed)} changed since it was trained; choose another name=, "
             "or delete that folder"
         )
+
+
+def _changed_files(config: Train, folder: Path) -> list[str]:
+    """Return the files and models that the settings name and that changed since the run in ``folder`` was started."""
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # of an earlier version
+        stored = read_json(folder / CODE_FILE)["files"]
+        return [name for name, value in given_files(config).items() if stored.get(name, value) != value]
+    return []
 
 
 def trust_arguments(arguments: Sequence[str]) -> list[str]:

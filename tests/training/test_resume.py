@@ -77,6 +77,20 @@ def test_a_run_is_resumed_without_the_files_of_its_text(run: Path) -> None:
     refuse([*words, "name=new", "resume=true"], "no such file")
 
 
+def test_edited_text_has_no_effect_on_a_resumed_run_and_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("text").mkdir()
+    files = write_parts(Path("text"), {"train": SENTENCES, "valid": SENTENCES})
+    stop_at(1, [*MODEL, "data=text", "tokenizer.vocab_size=276", *files])
+    stop = ["name=demo", "resume=true", "training.max_steps=2"]
+    train(stop)
+    assert "since this run was started" not in capsys.readouterr().err
+    edited = files[0].partition("=")[2]
+    Path(edited).write_text("another text\n")
+    train([*stop[:2], "training.max_steps=3"])
+    warning = f"warning: runs/demo: {edited} changed since this run was started; it keeps its copy of the text\n"
+    assert warning in capsys.readouterr().err
+
+
 def test_damaged_checkpoint_is_replaced_by_an_earlier_one(stopped: Path) -> None:
     last = stopped / "checkpoints" / "last.ckpt"
     last.write_bytes(last.read_bytes()[:-1000])
