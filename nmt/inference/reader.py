@@ -193,15 +193,15 @@ class TextCheck:
         in which a small model translates one. Calls may have one line each, so the sample is judged only when it has
         doubled or is full.
         """
-        lines = len(self._sample)
-        if self._judged == lines or lines < min(2 * self._judged, SAMPLE):
+        sample = [*self._sample]  # another thread may extend it
+        if self._judged == len(sample) or len(sample) < min(2 * self._judged, SAMPLE):
             return
-        self._judged = lines
-        self._is_text = _is_text(self._sample)
-        self._is_wrapped = _is_wrapped(self._sample)
+        self._judged = len(sample)
+        self._is_text = _is_text(sample)
+        self._is_wrapped = _is_wrapped(sample)
         tokenizer, other = self._tokenizer, self._other
         if tokenizer is not other and 2 * len(other) <= 3 * len(tokenizer):
-            self._is_other = cost(other, self._sample) < OTHER_SIDE * cost(tokenizer, self._sample)
+            self._is_other = cost(other, sample) < OTHER_SIDE * cost(tokenizer, sample)
 
 
 def _is_wrapped(lines: Sequence[str]) -> bool:

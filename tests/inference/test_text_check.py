@@ -137,6 +137,26 @@ def test_a_line_that_is_read_while_others_are_counted_is_not_lost(
     assert check.counts.lines == 2 * len(ENGLISH)
 
 
+def test_a_sample_that_is_compared_stays_while_others_are_counted(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines and their ids are read one after the other, so a line between would raise an error."""
+    check = translator.source_check
+    sizes = list[tuple[int, int]]()
+
+    def compare(tokenizer: Tokenizer, lines: Sequence[str]) -> float:
+        before = len(lines)
+        check.read(ENGLISH[1], tokenizer.encode(ENGLISH[1]))
+        check._count()  # as another thread does
+        sizes.append((before, len(lines)))
+        return 1.0
+
+    monkeypatch.setattr(reader, "cost", compare)
+    check.read(ENGLISH[0], translator.loaded_model.source.encode(ENGLISH[0]))
+    check.conclude()
+    assert sizes == [(1, 1)] * 2
+
+
 @pytest.mark.parametrize(
     "lines",
     [
