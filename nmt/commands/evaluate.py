@@ -138,69 +138,16 @@ def _score_link_file(options: EvaluateOptions) -> tuple[list[str], dict[str, Any
 
 
 def _score_texts(options: EvaluateOptions) -> tuple[list[str], dict[str, Any]]:
-    """Return the output, as lines and as JSON."""
-    texts = _load_or_translate(options)
-    from nmt.inference.confidence import describe_calibration
-    from nmt.inference.scores import choose_tokenizer, corpus_scores, print_hints
-
-    choice = choose_tokenizer(texts.references, texts.tokenizer)
-    lowercase = texts.lowercase
-    sides = (texts.hypotheses, texts.references)
-    scores = corpus_scores(*sides, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
-    print_hints(choice, *sides, sources=texts.sources, lowercase=lowercase)
-    links = texts.links
-    signatures = scores.signatures
-    lines = [
-        f"BLEU {scores.bleu:.2f}  {signatures['bleu']}",
-        f"chrF {scores.chrf:.2f}  {signatures['chrf']}",
-        f"TER {scores.ter:.2f}  {signatures['ter']}",
-    ]
-    if links is not None:
-        from nmt.alignment.aer import AER_METHOD, SIGNATURES, score_lines
-
-        lines += score_lines(links, AER_METHOD)
-        signatures = {**signatures, **SIGNATURES, "aer": AER_METHOD}
-    calibration = texts.calibration
-    if calibration is not None:
-        lines.append(describe_calibration(calibration))
-    return lines, {
-        "bleu": scores.bleu,
-        "chrf": scores.chrf,
-        "ter": scores.ter,
-        "precision": links and links.precision,
-        "recall": links and links.recall,
-        "aer": links and links.error_rate,
-        "confidence": calibration and calibration._asdict(),
-        "sentences": len(texts.references),
-        "lowercase": texts.lowercase,
-        "tokenizer": choice.tokenizer,
-        "signatures": signatures,
-    }
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Texts:
-    """Translations with their references, how to score them, and the scores of links and confidences, if any."""
-
-    hypotheses: list[str]
-    references: list[str]
-    sources: list[str] | None = None
-    lowercase: bool
-    tokenizer: str | None
-    links: AlignmentScores | None = None
-    calibration: Calibration | None = None
-
-
-def _load_or_translate(options: EvaluateOptions) -> _Texts:
+    """Return the output, as lines and as JSON, for translations of a file or of a model."""
     from nmt.data.text_files import read_pairs
     from nmt.inference.confidence import calibrate
 
     assert options.tgt is not None
     if options.hypotheses is not None:
         pairs = read_pairs(options.hypotheses, options.tgt)
-        return _Texts(
-            hypotheses=[pair.source for pair in pairs],
-            references=[pair.target for pair in pairs],
+        return _output(
+            [pair.source for pair in pairs],
+            [pair.target for pair in pairs],
             lowercase=bool(options.lowercase),
             tokenizer=options.evaluation.tokenizer,
         )
@@ -220,15 +167,60 @@ def _load_or_translate(options: EvaluateOptions) -> _Texts:
     translations = translate_lines(translator, sources, options.search, on_failure=warn)
     lowercase = ignore_case(options.lowercase, trained_on_lowercase=translator.lowercase)
     references = [pair.target for pair in pairs]
-    return _Texts(
-        hypotheses=[translation.text for translation in translations],
-        references=references,
+    return _output(
+        [translation.text for translation in translations],
+        references,
         sources=sources,
         lowercase=lowercase,
-        calibration=calibrate(translations, references, lowercase=lowercase),
         tokenizer=options.evaluation.tokenizer or translator.score_tokenizer,
+        calibration=calibrate(translations, references, lowercase=lowercase),
         links=None if golds is None else _score_model_links(translator, pairs, golds, options),
     )
+
+
+def _output(
+    hypotheses: list[str],
+    references: list[str],
+    *,
+    sources: list[str] | None = None,
+    lowercase: bool,
+    tokenizer: str | None,
+    calibration: Calibration | None = None,
+    links: AlignmentScores | None = None,
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the scores of the translations, and those of links and confidences, if any, as lines and as JSON."""
+    from nmt.inference.confidence import describe_calibration
+    from nmt.inference.scores import choose_tokenizer, corpus_scores, print_hints
+
+    choice = choose_tokenizer(references, tokenizer)
+    scores = corpus_scores(hypotheses, references, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
+    print_hints(choice, hypotheses, references, sources=sources, lowercase=lowercase)
+    signatures = scores.signatures
+    lines = [
+        f"BLEU {scores.bleu:.2f}  {signatures['bleu']}",
+        f"chrF {scores.chrf:.2f}  {signatures['chrf']}",
+        f"TER {scores.ter:.2f}  {signatures['ter']}",
+    ]
+    if links is not None:
+        from nmt.alignment.aer import AER_METHOD, SIGNATURES, score_lines
+
+        lines += score_lines(links, AER_METHOD)
+        signatures = {**signatures, **SIGNATURES, "aer": AER_METHOD}
+    if calibration is not None:
+        lines.append(describe_calibration(calibration))
+    return lines, {
+        "bleu": scores.bleu,
+        "chrf": scores.chrf,
+        "ter": scores.ter,
+        "precision": links and links.precision,
+        "recall": links and links.recall,
+        "aer": links and links.error_rate,
+        "confidence": calibration and calibration._asdict(),
+        "sentences": len(references),
+        "lowercase": lowercase,
+        "tokenizer": choice.tokenizer,
+        "signatures": signatures,
+    }
 
 
 def _score_model_links(
