@@ -145,9 +145,9 @@ def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str])
 
 def load_quietly(folder: str | list[str], settings: LoadSettings) -> Translator:
     """Return the translator of a folder, which prints no warnings about texts: they may be private."""
-    translator = load_model(folder, settings)
-    translator.check_text = False
-    return translator
+    from nmt.inference.translator import Translator
+
+    return Translator(load_model(folder, settings).loaded_model, check_text=False)
 
 
 def model_folders(options: ServeOptions) -> Folders:

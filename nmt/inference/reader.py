@@ -48,9 +48,8 @@ class Reader:
         longest = None  # an attention with a limit refuses longer lines
         if properties.longest_source is not None and self.attention.max_source_length is None:
             longest = properties.longest_source - 1  # without </s>, as the ids of a tokenizer
-        self.source_check = TextCheck("source", model.source, model.target, longest)
-        self.target_check = TextCheck("target", model.target, model.source)
-        self.check_text = check_text
+        self.source_check = TextCheck("source", model.source, model.target, longest, warns=check_text)
+        self.target_check = TextCheck("target", model.target, model.source, warns=check_text)
         # Changes a line as the training text was changed: without invisible characters, in lower case.
         self.change_text = partial(_change_text, properties.remove_invisible, properties.lowercase)
 
@@ -64,25 +63,16 @@ class Reader:
 
     def encode(self, line: str) -> list[int]:
         """Return the source piece ids of ``line``, with ``</s>``."""
-        line = self.change_text(text(line, "line"))
-        ids = self.loaded_model.source.encode(line)
-        if self.check_text:
-            self.source_check.read(line, ids)
-        return [*ids, EOS]
+        return [*self.source_check.encode(self.change_text(text(line, "line"))), EOS]
 
     def encode_target(self, line: str) -> list[int]:
         """Return the target piece ids of a given translation, with ``</s>``."""
-        line = self.change_text(line)
-        ids = self.loaded_model.target.encode(line)
-        if self.check_text:
-            self.target_check.read(line, ids)
-        return [*ids, EOS]
+        return [*self.target_check.encode(self.change_text(line)), EOS]
 
     def conclude_text(self) -> None:
         """Warn if the tokenizers cannot read the text so far, once for each side."""
-        if self.check_text:
-            self.source_check.conclude()
-            self.target_check.conclude()
+        self.source_check.conclude()
+        self.target_check.conclude()
 
     def check_source_length(self, length: int) -> None:
         """Raise SourceTooLong if the model's attention cannot hold ``length`` source pieces."""
@@ -104,10 +94,12 @@ class TextCheck:
 
     ``side`` names it in the warning. ``other`` is the tokenizer of the other side: if it reads the text better, the
     texts may be exchanged. A line is too long if it has more than ``LONG`` tokens, and more than the ``longest``
-    training source.
+    training source. Unless it ``warns``, lines are encoded only.
     """
 
-    def __init__(self, side: str, tokenizer: Tokenizer, other: Tokenizer, longest: int | None = None) -> None:
+    def __init__(
+        self, side: str, tokenizer: Tokenizer, other: Tokenizer, longest: int | None = None, *, warns: bool = True
+    ) -> None:
         self.counts = Coverage()
         self._side, self._tokenizer, self._other = side, tokenizer, other
         self._uncounted = deque[tuple[str, list[int]]]()  # threads may share a model
@@ -115,14 +107,15 @@ class TextCheck:
         self._due = EARLY
         self._longest_source = longest
         self._longest_line = 0
-        self._warned = False
+        self._warned = not warns
         self._judged = 0  # lines of the sample when it was judged
         self._is_text = self._is_other = self._is_wrapped = False
 
-    def read(self, line: str, ids: list[int]) -> None:
-        """Count a line with its piece ids."""
+    def encode(self, line: str) -> list[int]:
+        """Return the piece ids of a line, and count it."""
+        ids = self._tokenizer.encode(line)
         if self._warned:
-            return
+            return ids
         self._longest_line = max(self._longest_line, len(ids))
         self._uncounted.append((line, ids))
         if len(self._uncounted) >= AT_ONCE:
@@ -131,6 +124,7 @@ class TextCheck:
                 self._due *= 2
                 if self.counts.unknown_share > EARLY_SHARE:
                     self.conclude()
+        return ids
 
     def conclude(self) -> None:
         """Warn if the lines so far are unreadable, or one of them is too long. Call it at the end of a text."""

@@ -35,7 +35,6 @@ from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.system.processes import Workers, run_tasks
 from nmt.text.glossary import read_glossary
-from nmt.text.tokenizer import Tokenizer
 from nmt.version import __version__
 
 CHECKED = 32  # lines of each shard
@@ -146,8 +145,8 @@ class TranslateShard:
     def _translator(self) -> Translator:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the command that started this worker has shown them
-            translator = Translator(load(self.model, self.settings))
-        translator.check_text = False  # the command has read a part of every shard
+            # The command has read a part of every shard.
+            translator = Translator(load(self.model, self.settings), check_text=False)
         if translator_fingerprint(translator, self.model, self.settings.adapter) != self.fingerprint:
             raise UserError(f"{self.model}: the model was replaced while it translated; repeat the command")
         return translator
@@ -252,7 +251,7 @@ def shard_results(
     ``translator`` has the model of the ``job``. The ``folder`` of finished shards is deleted when the block succeeds.
     Otherwise it stays, and a message says how to continue.
     """
-    shards = _shards(groups, translator.source_check, translator.change_text, translator.loaded_model.source)
+    shards = _shards(groups, translator.source_check, translator.change_text)
     del translator  # its model would stay in memory, and each worker loads its own
     with open_store(folder, job.record()) as store:
         try:
@@ -269,14 +268,12 @@ def shard_results(
             raise
 
 
-def _shards(
-    groups: Iterable[list[str]], check: TextCheck, change: Callable[[str], str], tokenizer: Tokenizer
-) -> Iterator[Shard]:
+def _shards(groups: Iterable[list[str]], check: TextCheck, change: Callable[[str], str]) -> Iterator[Shard]:
     """Yield the shards. ``check`` reads some lines of each, to warn about a text that the model cannot read."""
     first = 0
     for number, lines in enumerate(groups):
         for line in map(change, lines[:CHECKED]):
-            check.read(line, tokenizer.encode(line))
+            check.encode(line)
         yield Shard(number, first, lines)
         first += len(lines)
     check.conclude()

@@ -111,7 +111,7 @@ def test_lines_that_come_one_by_one_are_judged_when_their_number_has_doubled(
     check = translator.source_check
     with pytest.warns(UserWarning, match="lines end within sentences") as caught:
         for line in WRAPPED * 5:
-            check.read(line, translator.loaded_model.source.encode(line))
+            check.encode(line)
             check.conclude()
     assert len(caught) == 1
     assert judged == [1, 2, 4, 8][: len(judged)]
@@ -126,12 +126,12 @@ def test_a_line_that_is_read_while_others_are_counted_is_not_lost(
     def count(counts: Coverage, tokenizer: Tokenizer, *texts: Any, original: Any = Coverage.count) -> None:
         original(counts, tokenizer, *texts)
         for line in others:  # as another thread does
-            check.read(line, tokenizer.encode(line))
+            check.encode(line)
             break
 
     monkeypatch.setattr(Coverage, "count", count)
     for line in ENGLISH:
-        check.read(line, translator.loaded_model.source.encode(line))
+        check.encode(line)
         check.conclude()
     check.conclude()
     assert check.counts.lines == 2 * len(ENGLISH)
@@ -191,7 +191,7 @@ def encode_memory(run: Path, _: Path) -> None:
 
 def cut_into_shards(run: Path, file: Path) -> None:
     translator = Translator(load_folder(run))
-    reading = (translator.source_check, translator.change_text, translator.loaded_model.source)
+    reading = (translator.source_check, translator.change_text)
     assert sum(len(shard.lines) for shard in shards._shards(full_groups(str(file)), *reading)) == 600
 
 
@@ -224,6 +224,6 @@ def test_a_full_sample_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(reader, "cost", lambda tokenizer, lines: samples.append(len(lines)) or 1.0)
     check = reader.TextCheck("source", english, french)
     for _ in range(2 * reader.SAMPLE):
-        check.read(ENGLISH[0], english.encode(ENGLISH[0]))
+        check.encode(ENGLISH[0])
         check.conclude()
     assert len(samples) == 2 * len({*samples}) and max(samples) == reader.SAMPLE
