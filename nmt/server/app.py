@@ -290,7 +290,8 @@ class Server:
     async def translate(self, request: Request) -> Response:
         """LibreTranslate's /translate: one text or a list, as text or HTML, with alternatives."""
         fields = await self.fields(request)
-        texts, is_list = texts_of(fields, self.limits)
+        texts = texts_of(fields, self.limits)
+        is_list = isinstance(fields["q"], list)
         form = text_of(fields, "format", "text")
         if form not in ("text", "html"):
             raise Refused(400, f"format={form}: must be text or html")
@@ -332,7 +333,7 @@ class Server:
         stream = bool_of(fields, "stream")
         prefix = ""
         if fields.get("prefix"):
-            [prefix], _ = texts_of({"prefix": text_of(fields, "prefix")}, self.limits, "prefix")
+            [prefix] = texts_of({"prefix": text_of(fields, "prefix")}, self.limits, "prefix")
         sentences = self.sentences_of(fields, prefix=prefix, memory=memory)
         terms = terms_of(fields)
         if memory is not None:
@@ -345,7 +346,7 @@ class Server:
                 raise Refused(400, "glossary: a memory does not keep the words of its text; remove glossary, or send q")
             answers = memory.model.call(partial(memory.translate, work=work), lines=len(memory.texts))
             return JSONResponse({"translations": await self.wait_for(answers, request)})
-        texts, _ = texts_of(fields, self.limits)
+        texts = texts_of(fields, self.limits)
         require_few_weights(texts, details)
         model, source, detected = self.model_of(fields, texts)
         options = self.languages.options_of(source, best=details.n_best, sentences=sentences)
@@ -377,7 +378,7 @@ class Server:
     async def score(self, request: Request) -> Response:
         """Our own /v1/score: the log-probability of given translations, of texts or of a stored memory."""
         fields = await self.fields(request)
-        targets, _ = texts_of(fields, self.limits, "translations")
+        targets = texts_of(fields, self.limits, "translations")
         memory = self.memory_of(fields)
         if memory is None:
             pairs, model = self.pairs(fields, targets)
@@ -394,7 +395,7 @@ class Server:
     async def align(self, request: Request) -> Response:
         """Our own /v1/align: links between the words of given translations."""
         fields = await self.fields(request)
-        pairs, model = self.pairs(fields, texts_of(fields, self.limits, "translations")[0])
+        pairs, model = self.pairs(fields, texts_of(fields, self.limits, "translations"))
         if not model.translator.attention.reads_source:
             raise Refused(400, "translations: the model has no attention, which links words; name another model")
         refuse = partial(refuse_pair, pairs)
@@ -404,7 +405,7 @@ class Server:
 
     def pairs(self, fields: Mapping[str, Any], targets: Sequence[str]) -> tuple[list[tuple[str, str]], ServedModel]:
         """Return the given pairs and their model. Raises Refused if they do not match."""
-        sources, _ = texts_of(fields, self.limits)
+        sources = texts_of(fields, self.limits)
         require_equal(len(targets), len(sources), "q")
         model = self.model_of(fields, sources)[0]
         loaded = model.translator.loaded_model
@@ -419,7 +420,7 @@ class Server:
         fields = await self.fields(request)
         if not self.memories.limit:
             raise Refused(400, "memories: this server stores none; ask the operator to raise max_memories")
-        texts, _ = texts_of(fields, self.limits)
+        texts = texts_of(fields, self.limits)
         aligned = bool_of(fields, "alignments")
         model, _, detected = self.model_of(fields, texts)
         encoding = partial(encode, model, texts=texts, aligned=aligned, max_bytes=self.memories.max_bytes)
@@ -445,7 +446,7 @@ class Server:
 
     async def detect(self, request: Request) -> Response:
         fields = await self.fields(request)
-        texts, _ = texts_of(fields, self.limits)
+        texts = texts_of(fields, self.limits)
         return JSONResponse(self.identified(" ".join(texts)))
 
     async def list_languages(self, _: Request) -> Response:

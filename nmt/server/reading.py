@@ -100,8 +100,8 @@ class Limits:
     max_alternatives: int
 
 
-def texts_of(fields: Mapping[str, Any], limits: Limits, key: str = "q") -> tuple[list[str], bool]:
-    """Return the texts of a field, and whether it is a list. Raises Refused for no texts, and for too many or long."""
+def texts_of(fields: Mapping[str, Any], limits: Limits, key: str = "q") -> list[str]:
+    """Return the texts of a field: one, or a list. Raises Refused for no texts, and for too many or long."""
     value = fields.get(key)
     texts = [value] if isinstance(value, str) else value
     if value is None or value == "" or value == []:
@@ -114,7 +114,7 @@ def texts_of(fields: Mapping[str, Any], limits: Limits, key: str = "q") -> tuple
         if limits.max_characters is not None and len(text) > limits.max_characters:
             raise Refused(400, f"{key}: a text of {len(text):,} characters; send at most {limits.max_characters:,}")
         require_unicode(text, key)
-    return texts, isinstance(value, list)
+    return texts
 
 
 def require_unicode(text: str, key: str) -> None:
