@@ -13,7 +13,7 @@ from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from nmt.commands.shell import TRACEBACK, describe_error
@@ -263,56 +263,44 @@ RESULTS = (
 )
 
 
-class Group(NamedTuple):
-    """The jobs that differ in their seed only. ``values`` are those of the finished ones, by key."""
-
-    settings: dict[str, str]
-    finished: int
-    unfinished: list[str]  # what distinguishes the other jobs, such as seed=3
-    values: dict[str, list[float]]
-
-
-def group_by_seed(records: Sequence[Record]) -> tuple[list[Group], list[str]]:
-    """Return the groups of jobs, in the order of their first jobs, and the keys of their settings."""
+def group_by_seed(records: Sequence[Record]) -> dict[tuple[tuple[str, str], ...], list[Record]]:
+    """Return the jobs that differ in their seed only, by their other settings, in the order of the first jobs."""
     groups: dict[tuple[tuple[str, str], ...], list[Record]] = {}
     for record in records:
         settings = tuple((key, value) for key, value in record["settings"].items() if key != SEED)
         groups.setdefault(settings, []).append(record)
-    keys = list(dict.fromkeys(key for settings in groups for key, _ in settings))
-    return [_group(dict(settings), members) for settings, members in groups.items()], keys
-
-
-def _group(settings: dict[str, str], members: Sequence[Record]) -> Group:
-    finished = [record for record in members if record["status"] == "finished"]
-    unfinished = [
-        f"seed={record['settings'][SEED]}" if SEED in record["settings"] else "this job"
-        for record in members
-        if record["status"] != "finished"
-    ]
-    values = {
-        column.key: [float(record[column.key]) for record in finished if record[column.key] is not None]
-        for column in RESULTS
-    }
-    return Group(settings, len(finished), unfinished, values)
+    return groups
 
 
 def _write_table(records: Sequence[Record], folder: Path) -> None:
     """Write the groups into ``sweep.csv`` and the jobs into ``sweep.json``, and print one line per group."""
-    groups, keys = group_by_seed(records)
+    groups = group_by_seed(records)
+    keys = list(dict.fromkeys(key for settings in groups for key, _ in settings))
     jobs = [{key: value for key, value in record.items() if key != "call"} for record in records]
     write_lines(folder / "sweep.json", json.dumps(jobs, indent=2).split("\n"))
-    shown = [column for column in RESULTS if any(group.values[column.key] for group in groups)]
+    shown = [column for column in RESULTS if any(record.get(column.key) is not None for record in records)]
     numbers = ["n", *(column.heading for column in shown)]
-    unfinished = ["unfinished"] * any(group.unfinished for group in groups)
+    unfinished = ["unfinished"] * any(record["status"] != "finished" for record in records)
     statistics = [f"{column.key}_{name}" for column in RESULTS for name in ("mean", "sd")]
     lines: list[list[Any]] = [[*keys, "n", "unfinished", *statistics]]
     rows: list[list[str]] = []
-    for group in groups:
-        settings = [group.settings.get(key, "") for key in keys]
-        cells = [cell for column in RESULTS for cell in mean_and_deviation(group.values[column.key])]
-        lines.append([*settings, group.finished, len(group.unfinished), *cells])
-        texts = ["".join(column.texts(group.values[column.key])) for column in shown]
-        rows.append([*settings, str(group.finished), *texts, *[", ".join(group.unfinished)] * len(unfinished)])
+    for settings, members in groups.items():
+        names = [dict(settings).get(key, "") for key in keys]
+        others = [_seed(record) for record in members if record["status"] != "finished"]
+        count = len(members) - len(others)
+        values = {
+            column: [float(record[column.key]) for record in members if record.get(column.key) is not None]
+            for column in RESULTS
+        }
+        cells = [cell for column in RESULTS for cell in mean_and_deviation(values[column])]
+        lines.append([*names, count, len(others), *cells])
+        texts = ["".join(column.texts(values[column])) for column in shown]
+        rows.append([*names, str(count), *texts, *[", ".join(others)] * len(unfinished)])
     save_csv(folder / "sweep.csv", lines)
     title = f"{folder}: mean ± standard deviation over n jobs"
     print_table(rows, [*keys, *numbers, *unfinished], numbers=numbers, title=title)
+
+
+def _seed(record: Record) -> str:
+    """Return what distinguishes a job from others of its group, such as ``seed=3``."""
+    return f"seed={record['settings'][SEED]}" if SEED in record["settings"] else "this job"

@@ -15,7 +15,7 @@ import pytest
 from builders import write_parts
 from tiny import MODEL, SENTENCES, WITHOUT_ATTENTION, on_prepared, record_batches, refuse, stop_at, summary
 
-from nmt.commands.sweep import _valid_loss, group_by_seed
+from nmt.commands.sweep import _valid_loss, _write_table
 from nmt.commands.train import train
 from nmt.config.init_from import read_yaml
 from nmt.errors import UserError
@@ -141,17 +141,21 @@ def test_joblib_launcher_has_the_results_of_the_sequential_one(swept: Path, tmp_
         assert "epoch 1" in Path(f"{parallel}.log").read_text()
 
 
-def test_jobs_without_a_result_are_counted_and_left_out_of_the_mean() -> None:
+def test_jobs_without_a_result_are_counted_and_left_out_of_the_mean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     records = [
         {"settings": {"seed": "1", "a": "x"}, "status": "finished", "bleu": 1.0},
         {"settings": {"seed": "2", "a": "x"}, "status": "failed"},
         {"settings": {"seed": "3", "a": "x"}, "status": "finished", "bleu": 4.0},
         {"settings": {"seed": "1", "a": "y"}, "status": "finished", "bleu": None},
     ]
-    keys = ("chrf", "aer", "valid_loss", "tokens_per_s", "seconds")
-    (x, y), _ = group_by_seed([{**dict.fromkeys(keys), **record} for record in records])
-    assert (x.settings, x.finished, x.unfinished, x.values["bleu"]) == ({"a": "x"}, 2, ["seed=2"], [1.0, 4.0])
-    assert (y.finished, y.values["bleu"]) == (1, [])
+    _write_table(records, tmp_path)
+    columns = ("a", "n", "unfinished", "bleu_mean")
+    x, y = ([row[column] for column in columns] for row in sweep_table(tmp_path))
+    assert x == ["x", "2", "1", "2.5"]
+    assert y == ["y", "1", "0", ""]
+    assert "seed=2" in capsys.readouterr().out
 
 
 @pytest.mark.filterwarnings("ignore")  # Optuna 2 raises deprecation warnings of SQLAlchemy 2
