@@ -237,7 +237,7 @@ def print_table(
     console = Console(width=None if sys.stdout.isatty() else 140)
     if title:
         console.print(Text(title))
-    console.print(table)
+    console.print(table, crop=False)  # a number that is cut is wrong
 
 
 def print_path(path: Path) -> None:

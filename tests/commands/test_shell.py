@@ -19,7 +19,7 @@ from commands.processes import MAIN, ROOT, finish, finish_unread, start
 import nmt
 from nmt.commands import heatmap as heatmap_module
 from nmt.commands.shell import INTERNAL_ERROR, TRACEBACK, run
-from nmt.commands.streams import print_path
+from nmt.commands.streams import print_path, print_table
 from nmt.errors import UserError, print_message, printable
 
 COMMANDS = ("align", "encode", "evaluate", "export", "heatmap", "prepare", "translate")
@@ -95,6 +95,7 @@ def test_same_signal_again_ends_a_command_that_is_cleaning_up() -> None:
     code = """
 import sys, time
 from nmt.commands.shell import run
+from nmt.commands.streams import print_table
 
 def command(_):
     try:
@@ -257,6 +258,7 @@ def test_last_handler_needs_no_file_descriptor() -> None:
     code = """
 import os, resource
 from nmt.commands.shell import run
+from nmt.commands.streams import print_table
 
 def command(_):
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -274,6 +276,7 @@ run(command, [])
 def test_broken_pipe_that_rich_turns_into_an_exit_keeps_its_code() -> None:
     code = """
 from nmt.commands.shell import run
+from nmt.commands.streams import print_table
 
 def command(_):
     from rich.console import Console
@@ -329,3 +332,13 @@ def test_warnings_of_libraries_are_one_printable_line(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         run(command, [])
     assert capsys.readouterr().err == "warning: a b\\x1b\n"
+
+
+@pytest.mark.parametrize("columns", [2, 12, 30])
+def test_no_number_of_a_table_is_cut(columns: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table that is wider than the window was cut at its edge, within a number."""
+    headings = [f"column {number}" for number in range(columns)]
+    rows = [[f"{row}{number:02}.{number:02} ± 1.23" for number in range(columns)] for row in (1, 2)]
+    print_table([["a", *rows[0]], ["b", *rows[1]]], ["model", *headings], numbers=headings)
+    lines = [[cell.strip() for cell in line.split("│")[2:-1]] for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in lines if line] == rows
