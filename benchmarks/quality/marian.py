@@ -53,6 +53,7 @@ STUDENTS = {
     ],
     "tatoeba": PLANS["tatoeba"].cells,
 }
+MAX_LENGTH_RATIO = 1.5  # of the toolkit's search, which is exact; the others stop when a beam of hypotheses has ended
 SHORTLIST = 20  # translations per source piece, in a second folder of each model; CTranslate2 gets the same lists
 SIZES = {
     "small": "--dim-emb 192 --enc-depth 4 --dec-depth 2 --transformer-heads 4 --transformer-dim-ffn 384",
@@ -345,7 +346,8 @@ def parameters(folder: Path) -> int:
 
 def job(args: Any, **changes: Any) -> dict[str, Any]:
     """Return a job for marian_peer.py: all lines of the test set, in batches, with beam 5, unless changed."""
-    return {"input": str(args.test), "lines": None, "batch": 32, "beam": 5, "pieces": args.pieces, **changes}
+    shared = {"input": str(args.test), "lines": None, "batch": 32, "beam": 5}
+    return {**shared, "pieces": args.pieces, "ratio": MAX_LENGTH_RATIO, **changes}
 
 
 def timed(system: System, args: Any) -> dict[str, float]:
@@ -407,6 +409,7 @@ def write_report(
         "RAM: highest of a process; first line: processor time from the start of Python to the first translation",
         *(f"{cell}: {progress(args.runs / cell)}" for cell in CELLS if (args.runs / cell).is_dir()),
         f"shortlists: {SHORTLIST} translations per source piece, for all programs",
+        f"onnx-int8: search.max_length_ratio={MAX_LENGTH_RATIO}",
         f"CT2_FORCE_CPU_ISA: {os.environ.get('CT2_FORCE_CPU_ISA', 'not set')}",
         *(
             f"{system.name}: `{' '.join([Path(system.python).name, *system.command()[1:]])}`, jobs on stdin"

@@ -3,10 +3,11 @@
 It runs in any Python that has the program and sentencepiece. A folder to translate with holds the model and
 ``pieces.model``, except for the toolkit's, which nmt-export writes. A job is a line of JSON on stdin, and so is its
 answer on stdout: the processor seconds since the start, those of the job, its seconds of the clock, and the words that
-it wrote. ``pieces`` is the mean length of a source line: the toolkit counts the pieces of a batch, not its lines.
+it wrote. For the toolkit, ``pieces`` is the mean length of a source line, because it counts the pieces of a batch, not
+its lines, and ``ratio`` is its ``search.max_length_ratio``.
 
     python marian_peer.py marian FOLDER THREADS
-    {"input": "test.src", "output": "test.tgt", "lines": 100, "batch": 32, "beam": 5, "pieces": 16}
+    {"input": "test.src", "output": "test.tgt", "lines": 100, "batch": 32, "beam": 5, "pieces": 16, "ratio": 1.5}
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def nmt(folder: Path, threads: int, shortlist: bool = False) -> Translate:
 
     def translate(lines: list[str], job: dict[str, Any]) -> list[str]:
         translator.max_tokens = job["pieces"] * max(job["batch"], 32)
-        return translator.texts(lines, SearchOptions(beam_size=job["beam"]))
+        return translator.texts(lines, SearchOptions(beam_size=job["beam"], max_length_ratio=job["ratio"]))
 
     return translate
 

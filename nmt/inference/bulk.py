@@ -285,7 +285,7 @@ class Bulk:
         lengths = [len(ids) for ids in group.sources.values()]
         max_tokens = batch_tokens(lengths, workers=self.workers, max_tokens=self.max_tokens)
         count = -(-len(rows) // self.max_rows)
-        max_rows = -(-len(rows) // max(1, count))  # batches of equal size: no line is left for a batch of its own
+        max_rows = -(-len(rows) // max(1, count))  # equal sizes, so that no batch is left with one line
         batches = batches_by_length(lengths, max_tokens=max_tokens, max_rows=max_rows)
         group.batches = [[rows[index] for index in batch] for batch in batches]
         return group

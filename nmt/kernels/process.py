@@ -24,8 +24,8 @@ def keep_freed_memory(max_mb: int | None = None) -> bool:
 
     Every step of training and decoding needs the same megabytes as the last one. By default glibc returns each large
     array to the system as soon as it is freed. The system then hands it out again page by page, filled with zeros. That
-    took a tenth of a training step on a CPU, and up to a quarter of a decoder step. With ``max_mb``, at most so many MB
-    at the end of the heap are kept, and arrays of more than 32 MB are returned.
+    took a tenth of a training step on a CPU, and up to a quarter of a decoder step. With ``max_mb``, the process keeps
+    at most this number of MB at the end of the heap, and returns arrays of more than 32 MB.
     """
     if not enabled() or sys.platform != "linux":
         return False

@@ -106,7 +106,7 @@ def test_compressed_text_is_read_and_written_by_the_end_of_its_name(tmp_path: Pa
 
 
 def test_padding_that_only_other_programs_read_is_refused_with_the_command_that_removes_it(tmp_path: Path) -> None:
-    """Python's reader does not read padding between xz streams, nor much behind those of bzip2."""
+    """Python's reader reads no padding between xz streams, and little behind those of bzip2."""
     for program, ending, padding in (("xz", "xz", bytes(4) + PACK[".xz"](b"b\n")), ("bzip2", "bz2", bytes(99999))):
         file = tmp_path / f"x.{ending}"
         file.write_bytes(PACK[f".{ending}"](b"a\n") + padding)
