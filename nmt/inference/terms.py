@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -177,7 +178,9 @@ class _Editor:
 
     def occurrence(self, phrase: str, strength: np.ndarray) -> tuple[int, int] | None:
         """Return the span of ``phrase`` in the text, in any case: the strongest occurrence that is not changed."""
-        pattern = _boundary(phrase[0], "(?<!%s)") + re.escape(phrase) + _boundary(phrase[-1], "(?!%s)")
+        letter = rf"[\w{''.join(filter(_is_mark, {*self.text}))}]"
+        ends = _boundary(phrase[0], "(?<!%s)", letter), _boundary(phrase[-1], "(?!%s)", letter)
+        pattern = re.escape(phrase).join(ends)
         matches = re.finditer(pattern, self.text, re.IGNORECASE)
         spans = [match.span() for match in matches if self.is_free(*match.span())]
 
@@ -210,17 +213,27 @@ class _Editor:
         return at, _space(self.text[at - 1], new[0]) + new
 
 
-def _boundary(edge: str, lookaround: str) -> str:
-    """Return a pattern for the end of a word: a word may not go on, and neither may a number."""
+def _boundary(edge: str, lookaround: str, letter: str) -> str:
+    """Return a pattern for the end of a word: a word may not go on with a ``letter``, and neither may a number."""
     if edge.isdigit():
-        return lookaround % (r"\d[.,:]" if "<" in lookaround else r"[.,:]\d") + lookaround % r"\w"
-    return lookaround % r"\w" if edge.isalnum() and not UNSPACED.match(edge) else ""
+        return lookaround % (r"\d[.,:]" if "<" in lookaround else r"[.,:]\d") + lookaround % letter
+    return lookaround % letter if (edge.isalnum() or _is_mark(edge)) and not UNSPACED.match(edge) else ""
+
+
+def _is_mark(character: str) -> bool:
+    """Return whether a character belongs to the letter before it, as the vowel signs of Hindi do."""
+    return unicodedata.category(character).startswith("M")
 
 
 def core_span(text: str, start: int, stop: int) -> tuple[int, int] | None:
     """Return the span from the first to the last letter or digit of a part of a text; None without any."""
     inside = [at for at in range(start, stop) if text[at].isalnum()]
-    return (inside[0], inside[-1] + 1) if inside else None
+    if not inside:
+        return None
+    end = inside[-1] + 1
+    while end < stop and _is_mark(text[end]):
+        end += 1
+    return inside[0], end
 
 
 def _space(left: str, right: str) -> str:

@@ -224,6 +224,12 @@ def aligned(source: str, target: str, links: str) -> Translation:
         ("the dog.", "der (Hund).", "0-0 1-1", {"dog": "Köter"}, "der (Köter).", "0-0 1-1"),
         # Text that is present stays, and the occurrence with the larger weight is used.
         ("dog dogs", "hund Hund", "0-1 1-0", {"dog": "Hund"}, "hund Hund", "0-1 1-0"),
+        # Vowel signs and accents belong to the word: one that goes on with them is another word.
+        ("the dog.", "वह कुत्ती।", "0-0 1-1", {"dog": "मछली"}, "वह मछली।", "0-0 1-1"),
+        ("less now", "कमी अब", "0-0 1-1", {"less": "कम"}, "कम अब", "0-0 1-1"),
+        ("of the price", "कीमत", "2-0", {"of": "की"}, "की कीमत", "0-0 2-1"),
+        ("a café now", "un cafe\u0301, ici", "0-0 1-1 2-2", {"café": "bar"}, "un bar, ici", "0-0 1-1 2-2"),
+        ("the dog", "ה\u05b7כ\u05bc\u05b6ל\u05b6ב\u05b4", "1-0", {"dog": "כל"}, "כל", "1-0"),
         # Several aligned words become one, and one becomes several.
         ("hot dog now", "heißer Hund jetzt", "0-0 1-1 2-2", {"hot dog": "Wurst"}, "Wurst jetzt", "0-0 2-1"),
         (
