@@ -19,6 +19,7 @@ STYLE_TAG = re.compile(rf"<nmt-({STYLE.pattern})/>")
 WORD = re.compile(rf"(?:{MARKUP.pattern}|{STYLE.pattern}|[^ \t\r\n\f])+", re.DOTALL)
 OTHER = re.compile(r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}")  # first line of WebVTT, SubStation Alpha, MicroDVD
 SPEAKER = re.compile(r"\s*(?:<[^<>]*>|\{[^{}]*\})*[-‐–—]\s*")  # before the text of each speaker
+SENTENCE = re.compile(r"[.?!…\"”’»](?:\s|</\w+>)*$")  # at the end of a text
 NOTES = "♪♫♬ "  # around the text of a song
 WIDTH = 42  # characters of a line, as most broadcasters set it
 
@@ -46,10 +47,10 @@ def split_subtitles(lines: Sequence[str], name: str) -> Segments:
         end = next((at for at in range(max(first, row + 1), len(lines)) if _ends_cue(lines, at)), len(lines))
         texts = list[str]()
         for line in lines[first:end]:
-            if texts and not (SPEAKER.match(line) and SPEAKER.match(texts[0])):
-                texts[-1] += f" {line}"
-            else:
+            if not texts or (SPEAKER.match(line) and (SPEAKER.match(texts[0]) or SENTENCE.search(texts[-1]))):
                 texts.append(line)
+            else:
+                texts[-1] += f" {line}"
         for text in texts:
             speaker = SPEAKER.match(text) if len(texts) > 1 else None
             start = max(speaker.end() if speaker else 0, len(text) - len(text.lstrip(NOTES)))

@@ -42,6 +42,12 @@ on the beach & swims.
             ["Zwei Hunde.</i>", "x"],
             "<i>- Zwei Hunde.</i>\n– x",
         ),
+        (  # only the second one with a dash, as in Dutch
+            "<i>Where is\nthe dog?</i>\n-Here.\n- A & b",
+            ["<i>Where is the dog?</i>", "Here.", "A &amp; b"],
+            ["<i>Wo?</i>", "Hier.", "x"],
+            "<i>Wo?</i>\n-Hier.\n- x",
+        ),
         ("- Yes", ["- Yes"], ["- Ja"], "- Ja"),
         ("A dog\n- and a cat -", ["A dog - and a cat -"], ["x"], "x"),
         (  # with blank lines
