@@ -22,6 +22,7 @@ from nmt.settings.arguments import text
 from nmt.text.coverage import SPLIT_TO_LETTERS, Coverage, cost, coverage_problems, splits_to_letters
 from nmt.text.specials import EOS
 from nmt.text.tokenizer import Tokenizer
+from nmt.text.writing import is_letter
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
@@ -213,4 +214,4 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
 def _is_text(lines: Sequence[str]) -> bool:
     """Return whether most characters are letters. Numbers and codes have many tokens in every language."""
     text = "".join("".join(lines).split())
-    return 4 * sum(map(str.isalpha, text)) > 3 * len(text)
+    return 4 * sum(map(is_letter, text)) > 3 * len(text)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nmt.data.words import SPACED
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.settings.arguments import suggestion, text_list
-from nmt.text.writing import HAN, HAN_OF_ZH, Writing, writing_of
+from nmt.text.writing import HAN, HAN_OF_ZH, Writing, is_letter, writing_of
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -419,7 +419,8 @@ def _wrong_files(texts: _Texts) -> Iterator[str]:
             )
             return
     least = 4 if texts.tokenizer in BY_WORDS else 1  # letters: languages share short words
-    words = [word for line in sample for word in texts.tokens(line.lower()) if word.isalpha() and len(word) >= least]
+    words = [word for line in sample for word in texts.tokens(line.lower()) if len(word) >= least]
+    words = [word for word in words if all(map(is_letter, word))]
     if len(words) <= 5 * FEW:
         return
     known = [{word for line in side for word in texts.tokens(line.lower())} for side in (references, sources or ())]

@@ -66,6 +66,11 @@ def writing_of(lines: Iterable[str]) -> Writing:
     return Writing("Japanese" if kana > JAPANESE_KANA * (han + kana) else "Chinese", "", share)
 
 
+def is_letter(character: str) -> bool:
+    """Return whether a character is a letter, or belongs to one, as the vowel signs of Hindi do."""
+    return unicodedata.category(character)[0] in "LM"
+
+
 def lacks_spaces(lines: Iterable[str]) -> bool:
     """Return whether most words of a text are in a script without spaces, and no program has split them."""
     text = "\n".join(lines)

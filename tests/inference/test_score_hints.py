@@ -89,6 +89,16 @@ def test_random_text_in_another_normal_form_is_named_and_others_give_no_warning(
         capture.done()
 
 
+def test_words_with_vowel_signs_are_compared_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """In Hindi, nearly every word has one, and for str.isalpha such a word is none."""
+    words = ["किताब", "अच्छी", "पढ़ता", "लड़का", "बिल्ली", "खिड़की", "पानी में", "दूसरी"]
+    source = random.Random(1)
+    lines = [" ".join(source.choices(words, k=8)) for _ in range(60)]
+    other = [" ".join(f"{word}\u0902" for word in line.split()) for line in lines]
+    assert not hints(noisy(lines), lines, capsys)
+    assert "only 0% of the words of the translations occur in the references" in hints(other, lines, capsys)
+
+
 def test_files_that_do_not_belong_together_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     references, sources = text(2), [f"the man number {row} sees that many birds {row}" for row in range(60)]
     shifted = [*noisy(references)[1:], "x"]
