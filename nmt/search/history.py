@@ -52,12 +52,26 @@ class Endings(NamedTuple):
     """True where step ``length`` chose ``</s>``; False where the hypothesis was cut."""
 
 
-class Traced(NamedTuple):
-    """The steps of one hypothesis: T tokens, and T + finished log-probabilities and read weights (·, R)."""
+class Hypothesis(NamedTuple):
+    """A target sentence with its probability under the model and, on request, its attention weights."""
 
     tokens: list[int]
-    log_probs: list[float]
-    weights: Floats | None
+    """T piece ids, without ``<s>`` and ``</s>``."""
+    log_prob: float
+    """Natural log-probability: the sum over the tokens and, if ``finished``, ``</s>``."""
+    score: float
+    """Hypotheses are ranked by this: ``log_prob / length_penalty(length)`` plus the coverage penalty.
+
+    The length counts ``</s>`` if ``finished``.
+    """
+    finished: bool
+    """True: ended by ``</s>``. False: cut at the maximum length."""
+    token_log_probs: list[float]
+    """Log-probability of each token, and of ``</s>`` if ``finished``; they sum to ``log_prob``."""
+    weights: Floats | None = None
+    """Read weights (T+1, R), one row per prediction, the last for ``</s>`` (T rows if not finished)."""
+    alignment: Floats | None = None
+    """The same reads as raw alignment with the source (T+1, S): may be signed, rows need not sum to 1."""
 
 
 class Step(NamedTuple):
@@ -94,8 +108,8 @@ class History:
             )
         )
 
-    def trace(self, endings: Endings) -> list[Traced]:
-        """Return tokens, their log-probabilities and, if they are kept, the weights of each ending.
+    def trace(self, endings: Endings, scores: Floats) -> list[Hypothesis]:
+        """Return the hypotheses of the endings, which have these ``scores`` (H,), with weights if they are kept.
 
         Walks once from the last step to the first, for all endings together: ``indices`` are their hypotheses in the
         concatenated steps. Steps after the end of a hypothesis do not change its slot, and their entries in ``indices``
@@ -130,9 +144,12 @@ class History:
         totals[np.arange(len(length)), length + 1] = endings.log_prob  # with </s>, where it has one
         log_probs = totals[:, 1:] - totals[:, :-1]
         return [
-            Traced(
+            Hypothesis(
                 tokens=tokens[index, : length[index]].tolist(),
-                log_probs=log_probs[index, :count].tolist(),
+                log_prob=float(endings.log_prob[index]),
+                score=float(scores[index]),
+                finished=bool(finished[index]),
+                token_log_probs=log_probs[index, :count].tolist(),
                 weights=None if reads is None else reads[index, :count].copy(),
             )
             for index, count in enumerate(length + finished)
@@ -144,25 +161,3 @@ class History:
         if weights is None:
             return None
         return np.zeros((hypotheses, times, weights.shape[2]), dtype=weights.dtype)
-
-
-class Hypothesis(NamedTuple):
-    """A target sentence with its probability under the model and, on request, its attention weights."""
-
-    tokens: list[int]
-    """T piece ids, without ``<s>`` and ``</s>``."""
-    log_prob: float
-    """Natural log-probability: the sum over the tokens and, if ``finished``, ``</s>``."""
-    score: float
-    """Hypotheses are ranked by this: ``log_prob / length_penalty(length)`` plus the coverage penalty.
-
-    The length counts ``</s>`` if ``finished``.
-    """
-    finished: bool
-    """True: ended by ``</s>``. False: cut at the maximum length."""
-    token_log_probs: list[float]
-    """Log-probability of each token, and of ``</s>`` if ``finished``; they sum to ``log_prob``."""
-    weights: Floats | None = None
-    """Read weights (T+1, R), one row per prediction, the last for ``</s>`` (T rows if not finished)."""
-    alignment: Floats | None = None
-    """The same reads as raw alignment with the source (T+1, S): may be signed, rows need not sum to 1."""

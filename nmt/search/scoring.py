@@ -39,7 +39,7 @@ class Scorer:
         strength = self._options.coverage_penalty
         if not strength or not len(scores):
             return scores
-        weights = [traced.weights for traced in self._history.trace(endings)]
+        weights = [hypothesis.weights for hypothesis in self._history.trace(endings, scores)]
         for index, (row, reads) in enumerate(zip(endings.sentence, weights, strict=True)):
             assert reads is not None, "the coverage penalty needs a history with keep_weights=True"
             scores[index] += coverage_penalty(self._align(int(row), reads), strength)

@@ -125,21 +125,12 @@ def _collect_hypotheses(
     """
     grouped = options.groups > 1
     scores = scorer.score_endings(endings)
-    traced = history.trace(endings)
+    traced = history.trace(endings, scores)
     results: list[list[Hypothesis]] = [[] for _ in range(sentences)]
     for index in range(len(scores)) if grouped else np.argsort(-scores, kind="stable"):
         chosen = results[endings.sentence[index]]
-        tokens, log_probs, weights = traced[index]
-        if grouped and (len(chosen) == options.n_best or any(other.tokens == tokens for other in chosen)):
+        hypothesis = traced[index]
+        if grouped and (len(chosen) == options.n_best or hypothesis.tokens in [other.tokens for other in chosen]):
             continue
-        chosen.append(
-            Hypothesis(
-                tokens=tokens,
-                log_prob=float(endings.log_prob[index]),
-                score=float(scores[index]),
-                finished=bool(endings.finished[index]),
-                token_log_probs=log_probs,
-                weights=weights,
-            )
-        )
+        chosen.append(hypothesis)
     return results
