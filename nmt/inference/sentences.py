@@ -21,6 +21,7 @@ from nmt.text.writing import UNSPACED
 
 SPACE = re.compile(r"[\s\ud800-\udfff]")  # and lone surrogates, which sentencex refuses
 POINT = re.compile(r"(?<=\d)[.．](?=\d)")  # of a number; sentencex knows it between the digits 0 to 9 only
+KHMER_ENDS = str.maketrans("\u17d4\u17d5", "。。")  # full stops that sentencex does not know
 MAX_WEIGHTS = 1 << 24  # of the alignment of a line
 
 
@@ -109,7 +110,7 @@ def splitter(language: str) -> Callable[[str], SplitText]:
         for line in text.splitlines(keepends=True):
             before = len(spans)
             # Other blanks can end sentencex 1.0.32 with a panic, which shows the text on stderr.
-            for part in segment(code, SPACE.sub(" ", POINT.sub("0", line))):
+            for part in segment(code, SPACE.sub(" ", POINT.sub("0", line).translate(KHMER_ENDS))):
                 end += len(part)
                 if any(map(str.isalpha, text[start:end])):
                     spans.append((start, end))

@@ -86,6 +86,7 @@ def has_letters(text: str) -> bool:
         ("de", "Am 3. Mai kam er. Gut.", 2),
         ("de-AT", "Am 3. Mai kam er. Gut.", 2),
         ("zh", "你好。我很好。", 2),
+        ("km", "នេះជាសៀវភៅ។ នោះជាប៊ិច៕ទេ?", 3),
         ("zh", "价格是３．５元。太贵了。", 2),
         ("hi", "मूल्य ३.५ है। वह गया।", 2),
         ("en", "One sentence, https://example.org/a.b?c=1, goes on.", 1),
