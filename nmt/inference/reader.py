@@ -18,7 +18,7 @@ from nmt.inference.engines import LoadedModel
 from nmt.inference.ensemble import Ensemble
 from nmt.inference.load import load_torch
 from nmt.inference.onnx.model import OnnxModel
-from nmt.settings.arguments import text
+from nmt.settings.arguments import brief, text
 from nmt.text.coverage import SPLIT_TO_LETTERS, Coverage, cost, coverage_problems, splits_to_letters
 from nmt.text.specials import EOS
 from nmt.text.tokenizer import Tokenizer
@@ -41,6 +41,8 @@ class Reader:
     """The tokenizers of a trained model, its limits, and its checks of the text: the base class of ``Translator``."""
 
     def __init__(self, model: LoadedModel, *, check_text: bool = True) -> None:
+        if not hasattr(model, "properties"):
+            raise TypeError(f"model={brief(model)}: not a loaded model; use Translator.load(FOLDER)")
         self.loaded_model = model
         properties = model.properties
         self.lowercase = properties.lowercase

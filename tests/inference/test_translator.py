@@ -125,6 +125,8 @@ def test_arguments_of_another_type_are_rejected(lines: Any, options: Any, messag
 def test_unknown_engine_and_no_folder_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^engine=onxx: must be auto \| torch \| onnx \| onnx-int8$"):
         Translator.load(tmp_path, engine="onxx")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^model='runs/demo': not a loaded model; use Translator.load\(FOLDER\)$"):
+        Translator("runs/demo")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^model=None: NoneType; give a list of folders$"):
         Translator.load(None)  # type: ignore[arg-type]
 
