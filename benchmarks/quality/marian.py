@@ -463,17 +463,18 @@ def progress(folder: Path) -> str:
 
 def draw(scores: dict[System, dict[str, float]], rounds: Sequence[dict[System, dict[str, float]]], file: Path) -> None:
     """Draw BLEU against words per second, in batches and line by line: a curve per model, a point per beam."""
-    from matplotlib import colormaps
+    from matplotlib import color_sequences
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullLocator
 
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     markers = {"nmt": "o", "nmt-short": "D", "marian": "s", "ct2": "^"}
+    colors = [*color_sequences["tab20"], *color_sequences["tab20b"]]
     for panel, mode, title in zip(panels, MODES.values(), ("batches of 32", "one line at a time"), strict=True):
         for number, (system, quality) in enumerate(scores.items()):
             speeds = [median(words_per_s(rounds, system, mode, beam)) for beam in BEAMS]
-            style = {"marker": markers[system.engine], "color": colormaps["tab20"](number), "markersize": 4}
+            style = {"marker": markers[system.engine], "color": colors[number], "markersize": 4}
             panel.plot(speeds, [quality[f"bleu_{beam}"] for beam in BEAMS], label=system.name, **style)
         panel.set(title=title, xlabel="source words per second of processor time", xscale="log")
         panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
