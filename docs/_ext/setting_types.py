@@ -10,7 +10,7 @@ from importlib import import_module
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from nmt.settings.bounds import Above, AtLeast, AtMost, Within
+from nmt.settings.arguments import Above, AtLeast, AtMost, Within
 from nmt.settings.plugins import Plugin
 
 WORDS = {int: "whole number", float: "number", bool: "`true` | `false`", str: "text"}

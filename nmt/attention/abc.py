@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory, clear_padding
 from nmt.attention.source_softmax import nonzero, to_common_peak, write_softmax
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 
 class AbcAttention(Attention):

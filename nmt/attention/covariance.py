@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory, clear_padding
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 
 class CovarianceAttention(Attention):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nmt.attention.base import Memory
 from nmt.attention.decaying import DecayingAttention, Update, project, unit
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 
 class DeltaAttention(DecayingAttention):

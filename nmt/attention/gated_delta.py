@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 from nmt.attention.base import Memory
 from nmt.attention.decaying import Update, project
 from nmt.attention.delta import DeltaAttention
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 
 class GatedDeltaAttention(DeltaAttention):

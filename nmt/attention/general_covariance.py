@@ -17,7 +17,7 @@ from nmt.attention.base import Memory
 from nmt.attention.covariance import CovarianceAttention
 from nmt.attention.decaying import DecayingAttention, Update, project
 from nmt.attention.scan import Tensors, scan
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 CHUNK = 16  #: states that are recalled from a sum over the chunk instead of from C
 

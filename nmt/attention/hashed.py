@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 from nmt.attention.base import Memory, SourceAttention, require_queries
 from nmt.attention.local import gather_rows
 from nmt.attention.source_softmax import nonzero
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 BUCKET = 1 << 32  # a code is bucket · BUCKET + position, so that a sort of the codes sorts by bucket, then by position
 MOST_DIRECTIONS = 16  # per rotation: at most (2 · 16)² buckets

@@ -20,7 +20,7 @@ from torch.nn.functional import normalize, pad
 
 from nmt.attention.base import Attention, Memory, clear_padding
 from nmt.attention.source_softmax import nonzero, to_common_peak, write_softmax
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 FeatureMap = Literal["elu", "taylor", "taylor2", "hedgehog", "features", "softmax", "scaling", "identity"]
 COMBINABLE = {"elu", "features"}

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from nmt.attention.base import Memory, require_queries
 from nmt.attention.luong import LuongAttention
 from nmt.kernels.products import linear
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 
 class LocalAttention(LuongAttention):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 SHARPNESS = 8.0  # of γ at the start: with K ≥ |S|, each slot then holds almost one source state
 

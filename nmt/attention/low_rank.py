@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory, clear_padding
-from nmt.settings.bounds import Count, Size
+from nmt.settings.arguments import Count, Size
 
 
 class LowRankAttention(Attention):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nmt.attention.base import Memory, SourceAttention
 from nmt.kernels.additive import additive_scores
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 
 class LuongAttention(SourceAttention):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory
-from nmt.settings.bounds import Count, Size
+from nmt.settings.arguments import Count, Size
 
 Score = Literal["softmax", "sigmoid"]
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nmt.attention.base import Memory
 from nmt.attention.decaying import DecayingAttention, Update, project, unit
-from nmt.settings.bounds import AtLeast, Size
+from nmt.settings.arguments import AtLeast, Size
 
 NEWTON_STEPS = 16  # enough for eigenvalues from 1 to 4 million
 

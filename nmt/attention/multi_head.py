@@ -10,7 +10,7 @@ from collections.abc import Callable
 from torch import Tensor, nn, unflatten
 
 from nmt.attention.base import Attention, Memory, SourceAttention, clear_padding, map_slots, require_queries
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 
 class MultiHeadAttention(Attention):

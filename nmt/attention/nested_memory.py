@@ -14,7 +14,7 @@ from torch import Tensor
 from nmt.attention.base import Memory
 from nmt.attention.memory import MemoryAttention, Score, score
 from nmt.kernels.products import linear
-from nmt.settings.bounds import Count, Size
+from nmt.settings.arguments import Count, Size
 
 
 class NestedMemoryAttention(MemoryAttention):

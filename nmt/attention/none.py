@@ -8,7 +8,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from nmt.attention.base import Attention, Memory
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 
 class NoAttention(Attention):

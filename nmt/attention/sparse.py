@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from nmt.attention.base import Memory
 from nmt.attention.luong import LuongAttention
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 
 class SparseAttention(LuongAttention):

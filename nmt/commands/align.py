@@ -14,7 +14,7 @@ from nmt.commands.options import ModelOptions, command, load_model, require_atte
 from nmt.commands.streams import GROUP, STDIN, input_groups, is_stdout, line_counter, line_writer
 from nmt.data.lexicon import LinkCounts
 from nmt.errors import UserError, counted, print_message
-from nmt.settings.bounds import Count
+from nmt.settings.arguments import Count
 from nmt.system.progress import Progress
 from nmt.text.writing import lacks_spaces
 

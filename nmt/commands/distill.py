@@ -21,7 +21,7 @@ from nmt.files.atomic import create_folder
 from nmt.inference.distillation import Distillation, split_score
 from nmt.inference.scores import SAMPLE, ignore_case, wrong_files
 from nmt.inference.translation import Done, n_best_lists
-from nmt.settings.bounds import AtLeast, AtMost, Folder
+from nmt.settings.arguments import AtLeast, AtMost, Folder
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator

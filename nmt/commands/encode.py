@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nmt.commands.options import ModelOptions, command, load_model, output_folder
 from nmt.commands.streams import STDIN, input_groups, line_counter
 from nmt.errors import counted, print_message
-from nmt.settings.bounds import Count, Folder
+from nmt.settings.arguments import Count, Folder
 from nmt.system.progress import Progress
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.inference.scores import EvaluationSettings, ignore_case
 from nmt.search.options import SearchOptions
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 if TYPE_CHECKING:
     from nmt.alignment.aer import AlignmentScores

@@ -13,7 +13,7 @@ from nmt.commands.streams import require_stdout
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
 from nmt.inference.run_files import CARD_FILE, has_adapter
-from nmt.settings.bounds import Count, Folder, Size
+from nmt.settings.arguments import Count, Folder, Size
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel

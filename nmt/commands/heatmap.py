@@ -26,7 +26,7 @@ from nmt.files.locks import own_folder, require_own
 from nmt.inference.engines import EngineName
 from nmt.inference.run_files import ALIGNMENTS
 from nmt.search.options import SearchOptions
-from nmt.settings.bounds import Count, Folder
+from nmt.settings.arguments import Count, Folder
 
 if TYPE_CHECKING:
     from nmt.alignment.page import Example

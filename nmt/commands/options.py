@@ -20,7 +20,7 @@ from nmt.files.atomic import create_folder
 from nmt.inference.engines import EngineName, LoadSettings
 from nmt.inference.translation import CUT, cuts
 from nmt.search.options import SearchOptions
-from nmt.settings.bounds import Size, Threads
+from nmt.settings.arguments import Size, Threads
 from nmt.system.progress import Progress
 
 Options = TypeVar("Options")

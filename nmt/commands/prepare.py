@@ -14,7 +14,7 @@ from nmt.commands.streams import require_stdout
 from nmt.data.sources import DataSettings, is_prepared, load_pairs, source_problems
 from nmt.errors import UserError, counted, print_message
 from nmt.files.checksum import checksum
-from nmt.settings.bounds import Count, Folder
+from nmt.settings.arguments import Count, Folder
 from nmt.settings.build import build, problems
 from nmt.text.tokenizer import TokenizerSettings
 from nmt.training.settings import DATA

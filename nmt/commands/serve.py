@@ -18,7 +18,7 @@ from nmt.commands.options import EngineOptions, command, load_model
 from nmt.errors import UserError, print_message, reason
 from nmt.inference.engines import LoadSettings
 from nmt.inference.translator import Translator
-from nmt.settings.bounds import Above, AtLeast, AtMost, Count
+from nmt.settings.arguments import Above, AtLeast, AtMost, Count
 
 if TYPE_CHECKING:
     import uvicorn

@@ -30,7 +30,7 @@ from nmt.errors import UserError, print_message
 from nmt.files.compression import MARKUP, format_ending
 from nmt.inference.translation import Done, ScoreColumn, alignment_lines, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
-from nmt.settings.bounds import AtLeast, AtMost
+from nmt.settings.arguments import AtLeast, AtMost
 from nmt.system.machine import usable_cores
 from nmt.system.progress import Progress
 

@@ -30,7 +30,7 @@ from nmt.inference.run_files import (
     has_adapter,
 )
 from nmt.inference.scores import DEFAULT, EvaluationSettings, choose_tokenizer
-from nmt.settings.bounds import AtLeast, AtMost, Count, Folder, Threads
+from nmt.settings.arguments import AtLeast, AtMost, Count, Folder, Threads
 
 # Settings in which the runs of one model may differ.
 IGNORED = ("seed", *UNRELATED)

@@ -9,7 +9,7 @@ from typing import Annotated
 from nmt.data.pair import Pair
 from nmt.data.words import count_words
 from nmt.errors import UserError, counted
-from nmt.settings.bounds import AtLeast, AtMost, PairCount
+from nmt.settings.arguments import AtLeast, AtMost, PairCount
 
 SYLLABLES = ["".join(letters) for letters in product(("ba", "de", "gi", "ko", "lu"), ("n", "r", "s", "t"))]
 WORDS = SYLLABLES + ["".join(syllables) for syllables in product(SYLLABLES, repeat=2)]

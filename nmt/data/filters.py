@@ -9,7 +9,7 @@ from nmt.data.invisible import Invisible
 from nmt.data.languages import is_foreign
 from nmt.data.pair import MissingPair, Pair
 from nmt.errors import counted
-from nmt.settings.bounds import AtLeast, Count
+from nmt.settings.arguments import AtLeast, Count
 
 Duplicates = Literal["exact", "near"]
 

@@ -13,7 +13,7 @@ from nmt.data.pair import Pair
 from nmt.data.text_files import iterate_pairs, missing_problem, read_lines, read_pairs
 from nmt.errors import counted, print_message
 from nmt.files.compression import MARKUP, format_ending
-from nmt.settings.bounds import Above, AtMost
+from nmt.settings.arguments import Above, AtMost
 
 NO_FILES: Files = {"src": None, "tgt": None}
 Weight = Annotated[float, Above(0), AtMost(1000)]

@@ -11,7 +11,7 @@ from nmt.grammar import english, german
 from nmt.grammar.draw import Sentences
 from nmt.grammar.lexicon import Vocabulary
 from nmt.grammar.tree import Sentence, SentenceLeaf, Word
-from nmt.settings.bounds import PairCount
+from nmt.settings.arguments import PairCount
 from nmt.system.machine import paused_collector
 
 MIN_WORDS, MAX_WORDS = 3, 40  # per sentence, in both languages

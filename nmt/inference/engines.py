@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from nmt.data.invisible import Invisible
-from nmt.settings.arguments import text_list
-from nmt.settings.bounds import Count
+from nmt.settings.arguments import Count, text_list
 
 if TYPE_CHECKING:
     from nmt.search.engine import Engine

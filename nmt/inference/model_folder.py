@@ -37,7 +37,7 @@ from nmt.model.adapter import add_updates, matrices, updates
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search.search import MAX_HYPOTHESES
-from nmt.settings.bounds import Count, Positive
+from nmt.settings.arguments import Count, Positive
 from nmt.settings.build import MODEL_GROUPS, ModelSettings, build, plain, problems
 from nmt.text.tokenizer import Tokenizer
 

@@ -21,8 +21,7 @@ from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.kernels.products import use_fast_linear
 from nmt.model.seq2seq import Seq2Seq
-from nmt.settings.arguments import TypeCheck
-from nmt.settings.bounds import AtLeast, Layers, Size
+from nmt.settings.arguments import AtLeast, Layers, Size, TypeCheck
 from nmt.settings.build import ModelSettings, plain
 from nmt.settings.plugins import Block, PluginPoint, construct, locate_all, setting
 from nmt.system.machine import available_memory, guard_forks

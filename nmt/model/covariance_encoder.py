@@ -11,8 +11,7 @@ from nmt.kernels.dropout import Dropout
 from nmt.kernels.products import linear
 from nmt.kernels.recurrence import Recurrence, gru_cell
 from nmt.model.encoder import Final, take
-from nmt.settings.arguments import check_arguments
-from nmt.settings.bounds import Layers, Share, Size
+from nmt.settings.arguments import Layers, Share, Size, check_arguments
 
 CHUNK = 32  #: states that are recalled one by one instead of from C
 

@@ -17,8 +17,7 @@ from nmt.kernels.products import linear
 from nmt.kernels.recurrence import Recurrence
 from nmt.model.encoder import Final
 from nmt.model.units import GRU, LSTM, MINGRU, SSRU, Parts, Unit, halves, torch_state
-from nmt.settings.arguments import check_arguments
-from nmt.settings.bounds import Layers, Share, Size
+from nmt.settings.arguments import Layers, Share, Size, check_arguments
 
 
 class Decoder(nn.Module):

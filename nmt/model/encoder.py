@@ -10,8 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.kernels.dropout import Dropout
 from nmt.model.units import GRU, LSTM, Unit, torch_state
-from nmt.settings.arguments import check_arguments
-from nmt.settings.bounds import Layers, Share, Size
+from nmt.settings.arguments import Layers, Share, Size, check_arguments
 
 
 class Final(NamedTuple):

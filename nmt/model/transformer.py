@@ -20,8 +20,7 @@ from nmt.model.decoder import Decoder, tie_output
 from nmt.model.encoder import Final
 from nmt.self_attention import SoftmaxSelfAttention
 from nmt.self_attention.base import SelfAttention, State
-from nmt.settings.arguments import check_arguments
-from nmt.settings.bounds import Layers, Share, Size
+from nmt.settings.arguments import Layers, Share, Size, check_arguments
 from nmt.settings.plugins import Plugin, PluginPoint
 
 SELF_ATTENTION = PluginPoint(SelfAttention, ("nmt.self_attention",), frozenset({"size", "heads", "max_length"}))

@@ -12,8 +12,7 @@ import numpy as np
 
 from nmt.errors import UserError
 from nmt.search.engine import BANNED, Integers
-from nmt.settings.arguments import TypeCheck
-from nmt.settings.bounds import AtLeast, AtMost, Count
+from nmt.settings.arguments import AtLeast, AtMost, Count, TypeCheck
 from nmt.settings.build import PYTHON_ONLY
 from nmt.text.specials import BOS, EOS, PAD
 

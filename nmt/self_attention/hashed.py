@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 from nmt.self_attention.base import Projected, State
 from nmt.self_attention.blocks import BlockSelfAttention, hidden_scores, in_blocks, in_sequence, with_neighbours
 from nmt.self_attention.softmax import append
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 ITSELF = -1e4
 """Score of a position with itself: lower than all others, and a number of float16."""

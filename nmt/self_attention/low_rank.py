@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from nmt.attention.base import clear_padding, require_length
 from nmt.self_attention.base import Projected, SelfAttention
-from nmt.settings.bounds import Count, Size
+from nmt.settings.arguments import Count, Size
 
 
 class LowRankSelfAttention(SelfAttention):

@@ -15,7 +15,7 @@ from nmt.attention.base import clear_padding
 from nmt.self_attention.base import Projected, SelfAttention, State
 from nmt.self_attention.blocks import hidden_scores, in_blocks, joint_softmax
 from nmt.self_attention.softmax import append, attend, attend_hypotheses
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 
 class Compressed(NamedTuple):

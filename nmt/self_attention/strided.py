@@ -21,7 +21,7 @@ from nmt.self_attention.blocks import (
     with_neighbours,
 )
 from nmt.self_attention.softmax import Cache, SoftmaxSelfAttention, append, attend, attend_hypotheses
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size
 
 
 class StridedSelfAttention(BlockSelfAttention, SoftmaxSelfAttention):

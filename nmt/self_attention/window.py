@@ -21,7 +21,7 @@ from nmt.self_attention.blocks import (
     with_neighbours,
 )
 from nmt.self_attention.softmax import append, attend, attend_hypotheses
-from nmt.settings.bounds import AtLeast, AtMost, Size
+from nmt.settings.arguments import AtLeast, AtMost, Size
 
 
 class Recent(NamedTuple):

@@ -11,8 +11,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
 
 from nmt.errors import UserError
-from nmt.settings.arguments import TypeCheck, annotations_of, base_constructors, optional_keys, parameters_of
-from nmt.settings.bounds import Size
+from nmt.settings.arguments import Size, TypeCheck, annotations_of, base_constructors, optional_keys, parameters_of
 from nmt.settings.plugins import Block, Plugin, PluginSettings, locate
 
 Settings = TypeVar("Settings")

@@ -16,7 +16,7 @@ import sentencepiece
 
 from nmt.data.words import PieceWords, split_words, word_spans
 from nmt.errors import UserError
-from nmt.settings.bounds import AtLeast, AtMost
+from nmt.settings.arguments import AtLeast, AtMost
 from nmt.text.specials import BOS, EOS, PAD, SPACE, UNK
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from torch import Tensor
 from nmt.alignment.word_weights import linked_pieces, normalise_rows
 from nmt.data.words import count_words
 from nmt.errors import UserError
-from nmt.settings.bounds import Count, NonNegative
+from nmt.settings.arguments import Count, NonNegative
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 from nmt.training.guide import Guide

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from nmt.model import Seq2Seq
-from nmt.settings.bounds import Count, NonNegative
+from nmt.settings.arguments import Count, NonNegative
 from nmt.settings.plugins import Block, PluginPoint, construct, locate
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared

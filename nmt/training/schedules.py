@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
-from nmt.settings.bounds import AtLeast, Within
+from nmt.settings.arguments import AtLeast, Within
 from nmt.settings.plugins import PluginPoint
 
 OPTIMIZER = PluginPoint(Optimizer, ("torch.optim",), frozenset({"params"}))

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from nmt.data.sources import DataSettings, PreparedData
 from nmt.inference.scores import EvaluationSettings
 from nmt.search.options import SearchOptions
-from nmt.settings.bounds import Above, AtLeast, AtMost, Count, Folder, NonNegative, Positive, Share, Size, Threads
+from nmt.settings.arguments import Above, AtLeast, AtMost, Count, Folder, NonNegative, Positive, Share, Size, Threads
 from nmt.settings.build import ModelSettings
 from nmt.settings.plugins import Block, Plugin, PluginSettings
 from nmt.text.tokenizer import TokenizerSettings

@@ -16,7 +16,7 @@ from nmt.attention.base import SourceAttention
 from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, model_fingerprint
 from nmt.model import Seq2Seq
-from nmt.settings.bounds import Count, NonNegative
+from nmt.settings.arguments import Count, NonNegative
 from nmt.settings.plugins import Block
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared

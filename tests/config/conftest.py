@@ -19,7 +19,7 @@ from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from nmt.attention import LuongAttention
-from nmt.settings.bounds import AtLeast
+from nmt.settings.arguments import AtLeast
 from nmt.model import LSTMEncoder
 
 calls = []

@@ -291,7 +291,7 @@ OWN = """
 from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 from nmt.attention import LuongAttention, MemoryAttention, NoAttention
-from nmt.settings.bounds import AtLeast
+from nmt.settings.arguments import AtLeast
 
 if TYPE_CHECKING:
     from nowhere import Shape

@@ -22,8 +22,7 @@ from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.search.options import SearchOptions
-from nmt.settings.arguments import TypeCheck, check_arguments
-from nmt.settings.bounds import Above, AtLeast, AtMost, Within, violations
+from nmt.settings.arguments import Above, AtLeast, AtMost, TypeCheck, Within, check_arguments, violations
 from nmt.settings.plugins import PluginPoint, locate
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
