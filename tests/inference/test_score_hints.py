@@ -90,7 +90,7 @@ def test_random_text_in_another_normal_form_is_named_and_others_give_no_warning(
 
 
 def test_words_with_vowel_signs_are_compared_too(capsys: pytest.CaptureFixture[str]) -> None:
-    """In Hindi, nearly every word has one, and for str.isalpha such a word is none."""
+    """In Hindi, nearly every word has one, and str.isalpha is false for such a word."""
     words = ["किताब", "अच्छी", "पढ़ता", "लड़का", "बिल्ली", "खिड़की", "पानी में", "दूसरी"]
     source = random.Random(1)
     lines = [" ".join(source.choices(words, k=8)) for _ in range(60)]

@@ -139,7 +139,7 @@ def test_a_line_that_is_read_while_others_are_counted_is_not_lost(
 
 @pytest.mark.parametrize("line", ["यह किताब बहुत अच्छी है।", "এই বইটি খুব ভালো।", "இந்த புத்தகம் நன்றாக உள்ளது", "សៀវភៅនេះល្អណាស់"])
 def test_vowel_signs_are_part_of_a_text(line: str) -> None:
-    """A third of the characters of these languages is no letter for str.isalpha, as in a text of numbers."""
+    """str.isalpha is false for a third of the characters of these languages, as in a text of numbers."""
     assert reader._is_text([line]) and not reader._is_text([f"{line} 3.14159 2.71828 1.41421 0.57721"])
 
 
