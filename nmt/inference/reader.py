@@ -32,6 +32,7 @@ EARLY = 2000  # characters after which a text that is mostly unreadable is named
 EARLY_SHARE = 0.2  # unknown tokens at that time
 SAMPLE = 64  # lines
 LONG = 64  # tokens: shorter lines are ordinary, even for a model that learned from short sentences
+MUCH_LONGER = 1.2  # than the longest training source
 HINT_CHARACTERS = 1000  # of the text, before a language is guessed
 NEXT_SENTENCE = re.compile("[.!?] +[A-ZÀ-Þ]")
 OTHER_SIDE = 0.7  # share of the tokens that the other side's tokenizer needs, if the text is in its language
@@ -96,8 +97,8 @@ class TextCheck:
     """Counts the lines that a tokenizer reads, over all calls of a model. Warns of them once, and once of a long one.
 
     ``side`` names it in the warning. ``other`` is the tokenizer of the other side: if it reads the text better, the
-    texts may be exchanged. A line is too long if it has more than ``LONG`` tokens, and more than the ``longest``
-    training source. Unless it ``warns``, lines are encoded only.
+    texts may be exchanged. A line is too long if it has more than ``LONG`` tokens, and is much longer than the
+    ``longest`` training source. Unless it ``warns``, lines are encoded only.
     """
 
     def __init__(
@@ -176,7 +177,7 @@ class TextCheck:
 
     def _length_reason(self) -> str | None:
         trained = self._longest_source
-        if trained is None or self._longest_line <= max(LONG, trained):
+        if trained is None or self._longest_line <= max(LONG, MUCH_LONGER * trained):
             return None
         self._longest_source = None  # one warning
         why = f"the longest training source has {trained:,}, and models often read only a part of such a line"

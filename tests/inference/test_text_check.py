@@ -69,6 +69,14 @@ def test_line_much_longer_than_the_training_text_is_named(translator: Translator
         translator.texts(long, GREEDY)
 
 
+def test_line_little_longer_than_the_training_text_is_not_named(translator: Translator) -> None:
+    encode = translator.loaded_model.source.encode
+    lines = [" ".join(ENGLISH[0].split() * 20)[:length] for length in range(9, 700)]
+    lines = [line for line in lines if len(encode(line)) <= 118]
+    assert max(len(encode(line)) for line in lines) > 110
+    translator.texts(lines, GREEDY)
+
+
 def test_another_script_is_named_after_a_long_line(translator: Translator) -> None:
     with pytest.warns(UserWarning, match="a line has") as caught:
         translator.texts([" ".join(ENGLISH * 4)], GREEDY)
