@@ -186,6 +186,7 @@ def naive_beam(
             for log_prob, tokens in live[group]:
                 log_probs = engine.predict(tuple(source), (BOS, *tokens))[0]
                 longer = [(log_prob + log_probs[piece], [*tokens, piece]) for piece in range(3, engine.size)]
+                longer.sort(key=lambda pair: -pair[0])  # the penalty of groups may make two of them equal
                 candidates += [pair for pair in longer if is_allowed(pair[1], options, prefix)]
             candidates.sort(key=lambda pair: chosen.count(pair[1][-1]) * (options.diversity or 0.0) - pair[0])
             penalty = ((5 + length + 1) / 6) ** alpha
