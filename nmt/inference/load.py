@@ -19,7 +19,7 @@ from nmt.text.tokenizer import other_side
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
 
-KEPT_MB = 256
+KEPT_MB = 256  # of freed memory; 64 were enough for batches of a Transformer with 3 million parameters
 
 
 def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> LoadedModel:

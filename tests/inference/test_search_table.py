@@ -15,7 +15,7 @@ from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.inference.onnx.engine import OnnxEngine, OnnxSource
 from nmt.inference.onnx.export import ENGINES
-from nmt.inference.onnx.model import MAX_HYPOTHESES
+from nmt.inference.onnx.model import BATCH_HYPOTHESES
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -71,7 +71,7 @@ def test_batches_of_onnx_are_small_and_equal(folder: Path, engine: EngineName, m
         sizes.clear()
         translator.texts(["a dog"] * lines, SearchOptions(beam_size=beam))
         assert sum(sizes) == lines and max(sizes) - min(sizes) <= len(sizes)
-        assert max(sizes) <= MAX_HYPOTHESES // beam and len(sizes) == -(-lines // (MAX_HYPOTHESES // beam))
+        assert max(sizes) <= BATCH_HYPOTHESES // beam and len(sizes) == -(-lines // (BATCH_HYPOTHESES // beam))
 
 
 def has_repeated(tokens: list[str], n: int) -> bool:

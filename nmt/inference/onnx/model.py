@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nmt.inference.onnx.engine import OnnxEngine
 
 ALIGN = "align.onnx"
-MAX_HYPOTHESES = 160
+BATCH_HYPOTHESES = 160
 """Larger batches take longer per line: the scores of their pieces do not fit in a cache, and they share a longer
 shortlist (benchmarks/LOG.md)."""
 FEW_HYPOTHESES = 10
@@ -113,7 +113,7 @@ class OnnxModel:
 
     @property
     def max_hypotheses(self) -> int:
-        return MAX_HYPOTHESES
+        return BATCH_HYPOTHESES
 
     def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> OnnxEngine:
         """Return the engine, which is created once. Its graphs support alignments with or without ``trace``.
