@@ -33,16 +33,20 @@ TEXTS = {
     "distilled": [],
     "interpolated": ["search.beam_size=10", "search.n_best=10"],
     "both": ["add_original=true"],
+    "ensemble": ["add_original=true"],
 }
-"""Settings of nmt-distill for each distilled text. The text ``both`` also has the references: it is twice as long, and
-students read it half as often."""
+"""Settings of nmt-distill for each distilled text."""
+DOUBLE = ("both", "ensemble")
+"""Texts that also have the references: they are twice as long, and students read them half as often."""
+TEACHERS = {"ensemble": 2}
+"""Number of teachers, with seeds 1, 2, …, that translate a text together; 1 for the other texts."""
 CELLS = [f"{attention}-lstm-distilled" for attention in ("bahdanau", "located_memory", "memory")]
 CELLS += ["bahdanau-ssru-distilled", "memory-ssru-distilled", "located_memory-mingru-distilled"]
 CELLS += [f"{cell}-long" for cell in ("bahdanau-lstm-distilled", "located_memory-lstm-distilled")]
 CELLS += ["located_memory-mingru-distilled-long"]
 CELLS += [f"located_memory-{decoder}-distilled-wide" for decoder in ("lstm", "mingru")]
 CELLS += ["bahdanau-lstm-interpolated", "bahdanau-lstm-original", "bahdanau-lstm-both-long", "memory-lstm-original"]
-CELLS += ["luong-lstm-both-long"]
+CELLS += ["luong-lstm-both-long", "luong-lstm-ensemble-long"]
 CELLS += ["multi_head-transformer-distilled", "multi_head-transformer-both"]
 TATOEBA_CELLS = ["bahdanau-lstm-distilled", "located_memory-mingru-distilled"]
 TATOEBA_CELLS += ["bahdanau-lstm-both", "bahdanau-lstm-distilled-wide", "bahdanau-lstm-both-wide"]
@@ -113,9 +117,9 @@ def train(cells: Sequence[str], args: Any, data: Path, runs: Runs) -> None:
         attention, decoder, name, *more = cell.split("-")
         is_transformer = decoder == "transformer"
         is_long = bool(more) or is_transformer
-        dropout = plan.long_dropout if is_transformer or (is_long and name != "both") else DROPOUT
+        dropout = plan.long_dropout if is_transformer or (is_long and name not in DOUBLE) else DROPOUT
         count = plan.long_epochs if is_long else args.epochs
-        if name == "both":
+        if name in DOUBLE:
             count //= 2
         words = [*student(WIDE if more == ["wide"] else SIZE, dropout), f"attention={attention}", f"decoder={decoder}"]
         words += [f"training.{key}={count}" for key in ("max_epochs", "patience")]
@@ -125,9 +129,11 @@ def train(cells: Sequence[str], args: Any, data: Path, runs: Runs) -> None:
         if name in TEXTS:
             output = args.runs / f"{corpus.prefix}{name}"
             if not output.is_dir():
+                for number in range(1, TEACHERS.get(name, 1) + 1):
+                    of_number = [f"seed={number}"] if number > 1 else []
+                    runs.train(run_name(corpus, "teacher", number), [*teacher_words, *of_number], model=True)
                 runs.records[teacher]["scores"].pop(name, None)
-            settings = TEXTS[name]
-            runs.score(teacher, name, partial(distil, corpus=corpus, data=data, output=output, settings=settings))
+            runs.score(teacher, name, partial(distil, corpus=corpus, data=data, output=output, name=name))
             text = [f"data.train.{side}={(output / f'train.{side}').resolve()}" for side in ("src", "tgt")]
             text += original[2:]
         runs.train(run_name(corpus, cell, args.seed), [*words, *plan.shared, *text, *seed])
@@ -145,11 +151,14 @@ def student(size: int, dropout: float) -> list[str]:
     return settings
 
 
-def distil(teacher: Path, corpus: Corpus, data: Path, output: Path, settings: list[str]) -> dict[str, Any]:
-    """Write the distilled text, and return the lines that nmt-distill prints about it."""
-    program("export", f"model={teacher}", "engine=onnx")
+def distil(teacher: Path, corpus: Corpus, data: Path, output: Path, name: str) -> dict[str, Any]:
+    """Write the distilled text ``name``, and return the lines that nmt-distill prints about it."""
+    teachers = [teacher.with_name(run_name(corpus, "teacher", 1 + index)) for index in range(TEACHERS.get(name, 1))]
+    for model in teachers:
+        program("export", f"model={model}", "engine=onnx")
     text = (*sides(corpus, data / corpus.train), f"output={output}")
-    words = (f"model={teacher}", *text, f"min_chrf={MIN_CHRF}", "engine=onnx", "threads=1", *settings)
+    models = f"model=[{','.join(map(str, teachers))}]"
+    words = (models, *text, f"min_chrf={MIN_CHRF}", "engine=onnx", "threads=1", *TEXTS[name])
     return {"lines": program("distill", *words).splitlines()[:-2]}
 
 
@@ -208,6 +217,8 @@ def write_report(file: Path, args: Any, data: Path, runs: Runs) -> None:
         facts.append(
             f"both: translations and references, half as many epochs, recurrent decoders with dropout {DROPOUT}"
         )
+    if any("-ensemble" in name for name in plan.cells):
+        facts.append("ensemble: as both, but two teachers with other seeds translate together")
     facts += [f"all: {' '.join(plan.shared)}"] if plan.shared else []
     facts += [
         f"{corpus.sets[1]}, both sides lower-cased, beam 5; several seeds: mean ± deviation; the other columns are of "
