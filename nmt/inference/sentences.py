@@ -21,7 +21,11 @@ from nmt.text.writing import UNSPACED
 
 SPACE = re.compile(r"[\s\ud800-\udfff]")  # and lone surrogates, which sentencex refuses
 POINT = re.compile(r"(?<=\d)[.．](?=\d)")  # of a number; sentencex knows it between the digits 0 to 9 only
-KHMER_ENDS = str.maketrans("\u17d4\u17d5", "。。")  # full stops that sentencex does not know
+# Not an end: a full stop of a quotation that Japanese or Korean goes on after, and a Tibetan mark before another one.
+NO_END = re.compile("[.。！？!?](?=[\"”’」』]+[ぁ-ゖ가-힣])|[\u0f0d-\u0f11](?= *[\u0f0d-\u0f11])")
+ETHIOPIC_END = re.compile("\u1361\u1361|(?<=[\u1200-\u137f])::|(?<=[\u1200-\u137f] )::")  # as many people type it
+# Marks of Khmer, Tibetan and Greek that sentencex does not know, and those that it knows
+ENDS = str.maketrans("\u17d4\u17d5\u0f0d\u0f0e\u0f11\u037e", "。。。。。;")
 MAX_WEIGHTS = 1 << 24  # of the alignment of a line
 
 
@@ -110,7 +114,7 @@ def splitter(language: str) -> Callable[[str], SplitText]:
         for line in text.splitlines(keepends=True):
             before = len(spans)
             # Other blanks can end sentencex 1.0.32 with a panic, which shows the text on stderr.
-            for part in segment(code, SPACE.sub(" ", POINT.sub("0", line).translate(KHMER_ENDS))):
+            for part in segment(code, SPACE.sub(" ", _with_known_ends(line))):
                 end += len(part)
                 if any(map(str.isalpha, text[start:end])):
                     spans.append((start, end))
@@ -123,6 +127,12 @@ def splitter(language: str) -> Callable[[str], SplitText]:
         return SplitText(text, [_without_blanks(text, *span) for span in spans])
 
     return split
+
+
+def _with_known_ends(line: str) -> str:
+    """Return a line of the same length whose sentences end where sentencex knows it."""
+    line = NO_END.sub("0", POINT.sub("0", line))
+    return ETHIOPIC_END.sub("0\u1362", line).translate(ENDS)
 
 
 def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
