@@ -17,7 +17,7 @@ from nmt.data.words import PieceWords, overlapping, word_positions, word_spans
 from nmt.errors import UserError
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
-from nmt.text.writing import UNSPACED
+from nmt.text.writing import WITHOUT_BLANKS
 
 SPACE = re.compile(r"[\s\ud800-\udfff]")  # and lone surrogates, which sentencex refuses
 POINT = re.compile(r"(?<=\d)[.．](?=\d)")  # of a number; sentencex knows it between the digits 0 to 9 only
@@ -66,7 +66,7 @@ class SplitText(NamedTuple):
         text = ""
         starts = list[int]()
         for part, gap in zip(parts, ["", *gaps], strict=True):
-            text += gap or _space(text, part.text)
+            text += _gap(text, gap, part.text)
             starts.append(len(text))
             text += part.text
         joined = Translation(
@@ -140,9 +140,16 @@ def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
     return end - len(part.lstrip()), start + len(part.rstrip())
 
 
-def _space(before: str, after: str) -> str:
-    """Return the blank between two translations whose sources have none between them, as in Chinese."""
-    return "" if not before or not after or UNSPACED.match(after) else " "
+def _gap(before: str, gap: str, after: str) -> str:
+    """Return what stands between two translations: the ``gap`` of their sources, but blanks as their script has them.
+
+    Chinese and Japanese have none. Others have a space, also if the source has none, or that of Chinese.
+    """
+    if not before or not after or len(f"{gap}|".splitlines()) > 1:
+        return gap
+    if WITHOUT_BLANKS.match(before[-1]) or WITHOUT_BLANKS.match(after):
+        return ""
+    return gap.replace("\u3000", " ") or " "
 
 
 def _size_problem(parts: Sequence[Translation]) -> str | None:

@@ -17,6 +17,8 @@ _OTHERS = (
     "\U0001b170-\U0001b2ff"
 )
 UNSPACED = re.compile(f"[{_OTHERS}{_HAN}{_KANA}]")
+# Chinese and Japanese, with their marks: they have no blanks between sentences either, unlike Thai.
+WITHOUT_BLANKS = re.compile(f"[{_HAN}{_KANA}\u3001-\u303f\uff01-\uff60]")
 HAN = re.compile(f"[{_HAN}]")
 # Chinese characters that sacrebleu's zh tokenizer splits. It takes the others as parts of a word.
 HAN_OF_ZH = re.compile("[\u2e80-\u2fdf\u3005-\u3007\u3100-\u312f\u31a0-\u31bf\u3400-\u4db5\u4e00-\u9fbb\uf900-\ufa6a]")

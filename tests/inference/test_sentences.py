@@ -103,6 +103,26 @@ def test_sentences_end_where_the_language_ends_them(language: str, text: str, ex
 
 
 @pytest.mark.parametrize(
+    ("gap", "first", "second", "expected"),
+    [
+        (" ", "你好。", "很好。", "你好。很好。"),
+        (" ", "はい。", "「いいえ。」", "はい。「いいえ。」"),
+        (" ", "iPhone。", "3 个。", "iPhone。3 个。"),
+        (" ", "สวัสดี", "สบายดี", "สวัสดี สบายดี"),
+        ("", "Yes.", "No.", "Yes. No."),
+        ("", "สวัสดี", "สบายดี", "สวัสดี สบายดี"),
+        ("\u3000", "Yes!", "No.", "Yes! No."),
+        ("\n", "你好。", "很好。", "你好。\n很好。"),
+        (" ", "네.", "아니요.", "네. 아니요."),
+    ],
+)
+def test_blanks_are_those_of_the_target_language(gap: str, first: str, second: str, expected: str) -> None:
+    split = SplitText(f"x.{gap}y.", [(0, 2), (2 + len(gap), 4 + len(gap))])
+    joined = split.join([Translation(first), Translation(second)])
+    assert isinstance(joined, Translation) and joined.text == expected
+
+
+@pytest.mark.parametrize(
     ("search", "kind"),
     [
         *((search, "ours") for search in SEARCHES),
