@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from nmt.documents.segments import Segments, has_letters
 from nmt.errors import UserError
 from nmt.files.compression import shell_name
 from nmt.inference.markup import MARKUP
+from nmt.text.writing import WITHOUT_BLANKS
 
 TIME = r"\s*\d{1,3}:\d\d:\d\d[,.]\d{1,3}"
 TIMES = re.compile(rf"{TIME}\s*-->{TIME}(\s.*)?")
 TWO_TIMES = re.compile(rf"{TIME}\s*\S{{1,4}}\s*{TIME}(\s.*)?")  # also with another arrow, such as –> of Word
 STYLE = re.compile(r"\{\\[^{}<>\"']*\}")  # a tag of SubStation Alpha, which players read too: {\an8} is at the top
 STYLE_TAG = re.compile(rf"<nmt-({STYLE.pattern})/>")
-WORD = re.compile(rf"(?:{MARKUP.pattern}|{STYLE.pattern}|[^ \t\r\n\f])+", re.DOTALL)
+TAG = rf"{MARKUP.pattern}|{STYLE.pattern}"
+WORD = re.compile(rf"(?:« )?(?:{TAG}|[^ \t\r\n\f])+(?: [!?:;»]+(?![^ ]))*", re.DOTALL)  # French marks stay beside it
+OPENING = "「『（【《〈［｛〔“‘(["
+CLOSING = "、。，．！？：；…‥」』）】》〉］｝〕”’・ー々ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮヵヶゝゞヽヾ,.!?:;)]%"
+UNIT = re.compile(  # a line may end behind it, in a word of Chinese or Japanese
+    rf"(?:{TAG}|[{re.escape(OPENING)}])*"
+    rf"(?:(?![{re.escape(OPENING + CLOSING)}]){WITHOUT_BLANKS.pattern}"
+    rf"|(?:(?!{WITHOUT_BLANKS.pattern}|[{re.escape(OPENING)}]|{TAG}).)+)?"
+    rf"(?:</[^<>]*>|[{re.escape(CLOSING)}])*",
+    re.DOTALL,
+)
 OTHER = re.compile(r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}")  # first line of WebVTT, SubStation Alpha, MicroDVD
-SPEAKER = re.compile(r"\s*(?:<[^<>]*>|\{[^{}]*\})*[-‐–—]\s*")  # before the text of each speaker
-SENTENCE = re.compile(r"[.?!…\"”’»](?:\s|</\w+>)*$")  # at the end of a text
+SPEAKER = re.compile(r"\s*(?:<[^<>]*>|\{[^{}]*\})*[-‐–—―－]\s*")  # before the text of each speaker
+SENTENCE = re.compile(r"[.?!…\"”’»。？！」』؟۔;։።။।](?:\s|</\w+>)*$")  # at the end of a text
 NOTES = "♪♫♬ "  # around the text of a song
-WIDTH = 42  # characters of a line, as most broadcasters set it
+WIDTH = 42  # characters of a line, as most broadcasters set it; those of Chinese and other wide ones count twice
 
 
 def split_subtitles(lines: Sequence[str], name: str) -> Segments:
@@ -91,11 +103,23 @@ def _ends_cue(lines: Sequence[str], row: int) -> bool:
 
 
 def wrap(cue: str) -> str:
-    """Return the text of a cue, which is HTML, in lines of at most ``WIDTH`` characters if its words allow it."""
+    """Return the text of a cue, which is HTML, in lines of at most ``WIDTH`` columns if its words allow it."""
     lines = [""]
+    room = WIDTH
     for word in WORD.findall(STYLE_TAG.sub(r"\1", html.unescape(cue))):
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > WIDTH:
-            lines.append(word)
-        else:
-            lines[-1] = f"{lines[-1]} {word}".lstrip()
+        units = UNIT.findall(word) if WITHOUT_BLANKS.search(word) else [word]
+        for number, unit in enumerate(filter(None, units)):
+            space = " " if lines[-1] and not number else ""
+            room -= len(space) + (width := _width(unit))
+            if lines[-1] and room < 0:
+                lines.append(unit)
+                room = WIDTH - width
+            else:
+                lines[-1] += space + unit
     return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """Return the columns that a text takes on a screen, where wide characters take two, and tags and accents none."""
+    visible = (character for character in re.sub(TAG, "", text) if unicodedata.category(character) not in ("Mn", "Me"))
+    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in visible)

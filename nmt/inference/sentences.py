@@ -22,7 +22,7 @@ from nmt.text.writing import WITHOUT_BLANKS
 SPACE = re.compile(r"[\s\ud800-\udfff]")  # and lone surrogates, which sentencex refuses
 POINT = re.compile(r"(?<=\d)[.．](?=\d)")  # of a number; sentencex knows it between the digits 0 to 9 only
 # Not an end: a full stop of a quotation that Japanese or Korean goes on after, and a Tibetan mark before another one.
-NO_END = re.compile("[.。！？!?](?=[\"”’」』]+[ぁ-ゖ가-힣])|[\u0f0d-\u0f11](?= *[\u0f0d-\u0f11])")
+NO_END = re.compile('[.。！？!?](?=["”’」』]+[ぁ-ゖ가-힣])|[\u0f0d-\u0f11](?= *[\u0f0d-\u0f11])')
 ETHIOPIC_END = re.compile("\u1361\u1361|(?<=[\u1200-\u137f])::|(?<=[\u1200-\u137f] )::")  # as many people type it
 # Marks of Khmer, Tibetan and Greek that sentencex does not know, and those that it knows
 ENDS = str.maketrans("\u17d4\u17d5\u0f0d\u0f0e\u0f11\u037e", "。。。。。;")

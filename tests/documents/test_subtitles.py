@@ -9,7 +9,7 @@ from builders import expect_error
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.documents.subtitles import split_subtitles
+from nmt.documents.subtitles import split_subtitles, wrap
 
 FILE = """1
 00:00:01,000 --> 00:00:02,500
@@ -32,7 +32,7 @@ on the beach & swims.
             "A <i>big dog</i> runs\non the beach & swims.",
             ["A <i>big dog</i> runs on the beach &amp; swims."],
             ["Ein <i>großer Hund</i> läuft am Strand &amp; schwimmt &lt;3."],
-            "Ein <i>großer Hund</i> läuft am Strand &\nschwimmt <3.",
+            "Ein <i>großer Hund</i> läuft am Strand & schwimmt\n<3.",
         ),
         *((notes.format("la\nla"), ["la la"], ["do"], notes.format("do")) for notes in ("♪ {} ♪", "♪♪{}", "{} ♫")),
         *((cue, [], [], cue) for cue in ("", "♪♪", "<i>♪</i>", "12:30", "… ?")),
@@ -48,6 +48,8 @@ on the beach & swims.
             ["<i>Wo?</i>", "Hier.", "x"],
             "<i>Wo?</i>\n-Hier.\n- x",
         ),
+        ("何だ？\n－はい。", ["何だ？", "はい。"], ["x", "y"], "x\n－y"),
+        ("ماذا؟\n- لا", ["ماذا؟", "لا"], ["x", "y"], "x\n- y"),
         ("- Yes", ["- Yes"], ["- Ja"], "- Ja"),
         ("A dog\n- and a cat -", ["A dog - and a cat -"], ["x"], "x"),
         (  # with blank lines
@@ -104,6 +106,24 @@ def test_tags_are_not_broken_into_lines(width: int) -> None:
     assert " ".join(filled) == cue.strip()
     assert '<font color="red" size="12">b</font>' in "\n".join(filled)
     assert "{\\fnTimes New Roman}" in "\n".join(filled)
+
+
+@pytest.mark.parametrize(
+    ("cue", "lines"),
+    [
+        ("我不知道你在说什么，但是我觉得我们应该马上离开", ["我不知道你在说什么，但是我觉得我们应该马上", "离开"]),
+        (f"<i>{'あ' * 20}「い」、</i>ッ{'う' * 20}", [f"<i>{'あ' * 20}", f"「い」、</i>ッ{'う' * 16}", "うううう"]),
+        ('<font face="微软雅黑">我爱<b>Python</b></font>', ['<font face="微软雅黑">我爱<b>Python</b></font>']),
+        ("가나다라마바사아 자차카타파하가나다라 마바사", ["가나다라마바사아 자차카타파하가나다라", "마바사"]),
+        (f"<i>{'a ' * 20}ab</i> c", [f"<i>{'a ' * 20}ab</i>", "c"]),
+        (f"{'a ' * 20}e\u0301\u0323e\u0301 c", [f"{'a ' * 20}e\u0301\u0323e\u0301", "c"]),
+        (f"« {'a ' * 17}bc » ! c", [f"« {'a ' * 17}bc » !", "c"]),
+        (f"« {'a ' * 17}bcd » ! c", [f"« {'a ' * 17}".rstrip(), "bcd » ! c"]),
+    ],
+)
+def test_lines_have_at_most_42_columns(cue: str, lines: list[str]) -> None:
+    """Each Chinese letter takes two. Marks of Japanese and French stay beside their word."""
+    assert wrap(cue).split("\n") == lines
 
 
 @pytest.mark.parametrize(
