@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from nmt.data.languages import identify
 from nmt.documents.segments import Segments, split_text
-from nmt.errors import UserError, counted, print_message, reason
+from nmt.errors import UserError, counted, print_message
 from nmt.inference.bulk import Failure
 from nmt.inference.ensemble import Ensemble
 from nmt.inference.onnx.model import OnnxModel, is_deployment
@@ -37,7 +37,7 @@ from nmt.server.memories import Memories, StoredMemory, encode
 from nmt.server.models import Overloaded, ServedModel, Work
 from nmt.server.openapi import OWN_FIELDS, describe
 from nmt.server.page import translation_page
-from nmt.server.reading import Limits, Refused, bool_of, number_of, read_fields, terms_of, text_of, texts_of
+from nmt.server.reading import Limits, Refused, bool_of, logged, number_of, read_fields, terms_of, text_of, texts_of
 from nmt.server.streams import EventStream
 from nmt.settings.arguments import suggestion
 
@@ -177,8 +177,7 @@ class Server:
                 message = "too many lines wait; try again in some seconds"
                 response = JSONResponse({"error": message}, 429, {"Retry-After": "2"})
             except Exception as error:
-                print_message(f"error: {request.url.path}: internal error: {type(error).__name__}: {reason(error)}")
-                response = JSONResponse({"error": "internal error of the server; its log has the cause"}, 500)
+                response = JSONResponse({"error": logged(request.url.path, error)}, 500)
             record = partial(self.record, request, response.status_code, started)
             if isinstance(response, EventStream):
                 response.on_end = record

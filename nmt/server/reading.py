@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 
-from nmt.errors import UserError, counted, reason
+from nmt.errors import UserError, counted, print_message, reason
 from nmt.text.glossary import combined_glossary
 
 MAX_BYTES = 4 << 20  # of a body
@@ -30,6 +30,15 @@ class Refused(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+def logged(path: str, error: Exception) -> str:
+    """Print an error of the server on stderr, and return its answer, which names no file of the server."""
+    if isinstance(error, UserError):  # such as in a glossary that was edited while the server runs
+        print_message(f"error: {path}: {error}")
+        return "the server cannot use one of its files; its log names it"
+    print_message(f"error: {path}: internal error: {type(error).__name__}: {reason(error)}")
+    return "internal error of the server; its log has the cause"
 
 
 async def read_fields(request: Request) -> dict[str, Any]:

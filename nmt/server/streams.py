@@ -12,9 +12,9 @@ from typing import Any
 
 from starlette.responses import StreamingResponse
 
-from nmt.errors import print_message, reason
 from nmt.inference.bulk import Failure
 from nmt.server.models import ServedModel, Work
+from nmt.server.reading import logged
 
 Answers = Sequence[Any]  # in JSON, or failures
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nginx would keep events back
@@ -63,8 +63,7 @@ class EventStream(StreamingResponse):
         except TimeoutError:
             yield _event("error", error=f"not finished within {timeout_s:g} s; send less text at once")
         except Exception as error:
-            print_message(f"error: stream: internal error: {type(error).__name__}: {reason(error)}")
-            yield _event("error", error="internal error of the server; its log has the cause")
+            yield _event("error", error=logged("stream", error))
         finally:
             future.cancel()
             self.on_end()

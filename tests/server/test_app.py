@@ -188,6 +188,16 @@ def test_server_goes_on_after_a_defect(client: Client) -> None:
     assert client.translate("a") == "A"
 
 
+def test_file_of_the_server_that_became_wrong_is_named_in_its_log_only(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = "the server cannot use one of its files; its log names it"
+    assert client.translate("glossary") == (500, message)
+    assert client.stream(q="glossary") == [("error", {"error": message})]
+    for path, line in zip(("/translate", "stream"), capsys.readouterr().err.splitlines(), strict=True):
+        assert line == f"error: {path}: /private/terms.tsv:1: 'a': has another target above; keep one of them"
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
