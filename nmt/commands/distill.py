@@ -97,10 +97,13 @@ def distill(options: DistillOptions) -> None:
         distillation = Distillation(
             min_score=options.min_score,
             min_chrf=options.min_chrf,
-            rejected="drop" if options.add_original else options.rejected,  # once is enough
+            rejected="translation" if options.add_original else options.rejected,
             lowercase=ignore_case(options.lowercase, trained_on_lowercase=trained_on_lowercase),
         )
         written = _write(rows, distillation, folder, add_original=options.add_original)
+        if not written:
+            counts = "; ".join(distillation.lines())
+            raise UserError(f"src={options.src}: no pair is left ({counts}); reject less, or remove rejected=drop")
     print("\n".join(_summary(distillation, written, options, lowercase=trained_on_lowercase)))
 
 

@@ -24,13 +24,13 @@ class Distillation:
     """Chooses the target of each pair, and counts the choices.
 
     A translation is rejected if it is empty, if its score is below ``min_score``, or if its chrF against the reference
-    is below ``min_chrf``, without case if ``lowercase`` is set. ``rejected`` then keeps the reference or drops the
-    pair.
+    is below ``min_chrf``, without case if ``lowercase`` is set. ``rejected`` then keeps the reference, drops the pair,
+    or drops the translation only, because the original pair is written too.
     """
 
     min_score: float | None = None
     min_chrf: float | None = None
-    rejected: Literal["reference", "drop"] = "reference"
+    rejected: Literal["reference", "drop", "translation"] = "reference"
     lowercase: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     """Number of pairs for each reason of a rejection, and for ``TEACHER``: pairs that keep their translation."""
@@ -80,8 +80,12 @@ class Distillation:
         yield f"{self.counts[TEACHER]:,} of {counted(self.total, 'pair')}: {TEACHER}"
         for reason, count in self.counts.most_common():
             if reason != TEACHER:
-                fate = f"{counted(count, 'reference')} kept" if self.rejected == "reference" else f"{count:,} dropped"
-                yield f"{fate}: {reason}"
+                fates = {
+                    "reference": f"{counted(count, 'reference')} kept",
+                    "drop": f"{count:,} dropped",
+                    "translation": f"{counted(count, 'translation')} dropped",
+                }
+                yield f"{fates[self.rejected]}: {reason}"
 
 
 def split_score(line: str) -> tuple[float | None, str]:

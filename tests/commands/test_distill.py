@@ -15,6 +15,7 @@ from commands.texts import Call
 from nmt.commands import distill as module
 from nmt.commands.distill import distill
 from nmt.commands.translate import translate
+from nmt.errors import UserError
 
 pytestmark = pytest.mark.thorough
 
@@ -85,7 +86,8 @@ def test_finished_translations_are_filtered(words: list[str], original: bool, ca
     write_lines("good", [text.upper() if number % 3 else "other" for number, text in enumerate(TARGET)])
     settings = ["translations=good", "rejected=drop", "min_chrf=50", "lowercase=true", f"add_original={original}"]
     printed = call(distill, *words[1:4], *settings)
-    assert printed.lines[:2] == ["200 of 300 pairs: translation of the teacher", "100 dropped: chrF below 50"]
+    fate = "100 translations dropped" if original else "100 dropped"
+    assert printed.lines[:2] == ["200 of 300 pairs: translation of the teacher", f"{fate}: chrF below 50"]
     assert f"new: {500 if original else 200} pairs" in printed.lines
     kept = [pair for number, pair in enumerate(zip(SOURCE, TARGET, strict=True)) if number % 3]
     pairs = list(zip(read("train.src"), read("train.tgt"), strict=True))
@@ -102,6 +104,18 @@ def test_a_rejected_pair_is_written_once_with_its_reference(tmp_path: Path, call
     call(distill, *words, f"output={tmp_path / 'new'}", "add_original=true")
     sides = ((tmp_path / "new" / name).read_text("utf-8").splitlines() for name in ("train.src", "train.tgt"))
     assert [*zip(*sides, strict=True)] == [("a", "One"), ("a", "one"), ("b", "two")]
+
+
+def test_text_of_which_no_pair_is_left_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("src", "tgt", "good"):
+        write_lines(name, ["a b c", "d e f"] if name == "src" else [f"{name} one", f"{name} two"])
+    words = ["src=src", "tgt=tgt", "translations=good", "output=new", "min_chrf=90", "rejected=drop"]
+    with pytest.raises(UserError) as problem:
+        distill(words)
+    counts = "0 of 2 pairs: translation of the teacher; 2 dropped: chrF below 90"
+    assert str(problem.value) == f"src=src: no pair is left ({counts}); reject less, or remove rejected=drop"
+    assert sorted(os.listdir()) == ["good", "src", "tgt"]
 
 
 @pytest.mark.parametrize("exchanged", [False, True])
