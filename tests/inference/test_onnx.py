@@ -25,6 +25,7 @@ from onnx import TensorProto
 from torch import Tensor, nn
 
 from nmt.attention.base import Memory
+from nmt.commands.serve import load_quietly
 from nmt.config.compose import compose_train
 from nmt.config.overrides import config_dir
 from nmt.errors import UserError
@@ -612,6 +613,19 @@ class TestFolder:
         integers = [weight for weight in weights if weight.dtype == np.int8 and weight.ndim > 1]
         assert len(integers) >= 2
         assert 2 * 255 * max(int(np.abs(weight.astype(int)).max()) for weight in integers) <= np.iinfo(np.int16).max
+
+    @pytest.mark.parametrize("served", [False, True])
+    def test_graphs_are_not_mixed_with_those_of_a_later_export(self, served: bool, copy: Path, tmp_path: Path) -> None:
+        """The search graph is loaded when a line is first searched alone: nmt-serve loads it before."""
+        translator = load_quietly(str(copy), LoadSettings(engine="onnx", threads=1)) if served else by_onnx(copy)
+        in_steps = translator.translate(LINES[:1], SHORT)[0]  # with alignments
+        other = random_trained(translator.trained.config, TOKENIZER, seed=12, scale=2, eos_bias=3)
+        export(other, copy, engines=["onnx"])
+        if served:
+            assert translator.translate(LINES[:1], SHORT, alignments=False)[0].log_prob == in_steps.log_prob
+            return
+        with pytest.raises(UserError, match="copy/onnx: replaced or deleted since it was loaded; load it again"):
+            translator.translate(LINES[:1], SHORT, alignments=False)
 
     def test_graphs_of_another_model_are_refused(self, copy: Path) -> None:
         assert exported_engines(copy) == ["onnx", "onnx-int8"]  # a copy of a model counts as the same model

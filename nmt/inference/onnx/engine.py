@@ -160,7 +160,7 @@ class OnnxEngine:
         candidates = self._vocabulary if source.ids is None else len(source.ids)
         beam = options.beam_size
         k = max(beam + SPARE, 2 * beam)
-        if limit > MAX_STEPS or candidates < k or self._search is None:
+        if limit > MAX_STEPS or candidates < k or self.search_graph is None:
             return None
         piece_bans = np.zeros(self._vocabulary, dtype=np.float32)
         piece_bans[list(options.banned(options.min_length))] = -np.inf
@@ -178,11 +178,12 @@ class OnnxEngine:
             **({} if source.ids is None else {"pieces": source.ids}),
         }
         inputs = {**source.memory, **source.output, **{f"{SEARCH}{name}": field for name, field in given.items()}}
-        search = OneSearch(*self._search.run(SEARCHED, {**inputs, "k": np.array([k])}))
+        search = OneSearch(*self.search_graph.run(SEARCHED, {**inputs, "k": np.array([k])}))
         return search if search.log_probs.max() < np.inf else None  # NaN is not less either
 
     @cached_property
-    def _search(self) -> Any:
+    def search_graph(self) -> Any:
+        """The graph that searches for one sentence; None if the export has none."""
         return None if self._open_search is None else self._open_search()
 
     def drop(self, live: OnnxSource, keep: Integers) -> OnnxSource:

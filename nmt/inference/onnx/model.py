@@ -15,7 +15,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
@@ -127,6 +127,11 @@ class OnnxModel:
         with _LOADING[0]:
             return self._single_thread if single else self._all_threads
 
+    def load_graphs(self) -> None:
+        """Load all graphs now. Otherwise, each kind of engine loads those that it needs when it first needs them."""
+        for beside_others in (False, True):
+            _ = self.engine(trace=False, beside_others=beside_others).search_graph
+
     @cached_property
     def step_name(self) -> str:
         """The name of the step graph's file."""
@@ -143,12 +148,17 @@ class OnnxModel:
         return f"encode{GRAPH_SUFFIX[self.engine_name]}.onnx"
 
     def verify(self) -> None:
-        """Raise UserError if a file that this model needs is missing or damaged, without loading it."""
+        """Raise UserError if a file that this model needs is missing, damaged or replaced, without loading it."""
         names = [self.step_name, ALIGN, *([] if self.torch_encodes else [self.encode_name])]
         names += [SHORTLIST] if self.settings.shortlist else []
         shared = (self.search_name, f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin")
-        for name in [*names, *(name for name in shared if name in self.properties.checksums)]:
-            verified(self.folder / name, self.properties.checksums)
+        try:
+            for name in [*names, *(name for name in shared if name in self.properties.checksums)]:
+                verified(self.folder / name, self.properties.checksums)
+        except UserError:
+            if _Export(self.root).checksums != self.properties.checksums:
+                raise UserError(f"{self.folder}: replaced or deleted since it was loaded; load it again") from None
+            raise
 
     @cached_property
     def _all_threads(self) -> OnnxEngine:
@@ -171,12 +181,17 @@ class OnnxModel:
         search = self.folder / self.search_name
         # From memory, onnxruntime gives a loop no weights.
         has_search = search.name in self.properties.checksums and is_utf8(search)
+
+        def open_search() -> Any:
+            self.verify()  # again: a graph of a later export would take the memories of this encoder for its own
+            return open_session(search, threads)
+
         return OnnxEngine(
             encode,
             open_session(self.folder / self.step_name, threads),
             # This graph is never quantised: its products are too small to matter.
             open_session(self.folder / ALIGN, threads),
-            open_search=partial(open_session, search, threads) if has_search else None,
+            open_search=open_search if has_search else None,
             vocabulary=len(self.target),
             shortlist=self._load_shortlist() if self.settings.shortlist else None,
             folder=self.folder,
