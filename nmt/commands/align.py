@@ -10,13 +10,12 @@ from functools import partial
 from itertools import islice
 
 from nmt.alignment.aer import LostWords
-from nmt.commands.options import ModelOptions, command, load_model, require_attention, warn_of_line
+from nmt.commands.options import ModelOptions, command, load_model, require_attention, warn_of_line, warn_of_unspaced
 from nmt.commands.streams import GROUP, STDIN, input_groups, is_stdout, line_counter, line_writer
 from nmt.data.lexicon import LinkCounts
 from nmt.errors import UserError, counted, print_message
 from nmt.settings.arguments import Count
 from nmt.system.progress import Progress
-from nmt.text.writing import lacks_spaces
 
 HELP = """nmt-align: write the word links of sentence pairs, one line per pair, in Pharaoh format (0-0 1-2 …).
 
@@ -66,10 +65,9 @@ def align(options: AlignOptions) -> None:
         lost = LostWords({"source": options.src or STDIN, "target": options.tgt or STDIN})
         done = 0
         for sources, targets in groups:
-            for side, lines in (("source", sources), ("target", targets)):
-                if not done and lacks_spaces(lines):
-                    fix = "split this text and the training text into words with another program"
-                    print_message(f"warning: {side}: a word ends at a space, but its lines have hardly any; {fix}")
+            if not done:
+                warn_of_unspaced("source", sources)
+                warn_of_unspaced("target", targets)
             if not done and seem_exchanged(translator, sources, targets):
                 fix = "exchange src= and tgt=" if options.src else "write the source before the tab"
                 print_message(f"warning: the first pairs are much more probable the other way round; {fix}")

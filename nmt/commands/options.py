@@ -22,6 +22,7 @@ from nmt.inference.translation import CUT, cuts
 from nmt.search.options import SearchOptions
 from nmt.settings.arguments import Size, Threads
 from nmt.system.progress import Progress
+from nmt.text.writing import lacks_spaces
 
 Options = TypeVar("Options")
 Command = Callable[[list[str]], None]
@@ -162,6 +163,15 @@ def warn_of_cuts(groups: Iterable[list[Translation]], warn: Callable[[int, str],
             warn(row, reason)
         done += len(translations)
         yield translations
+
+
+def warn_of_unspaced(side: str, lines: Iterable[str]) -> bool:
+    """Warn if the words of lines have no spaces between them. Return whether lines have words."""
+    text = [line for line in lines if line.strip()]
+    if lacks_spaces(text):
+        fix = "split this text and the training text into words with another program"
+        print_message(f"warning: {side}: a word ends at a space, but its lines have hardly any; {fix}")
+    return bool(text)
 
 
 def warn_of_unused_glossary(

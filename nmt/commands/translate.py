@@ -22,6 +22,7 @@ from nmt.commands.options import (
     translate_lines,
     warn_of_cuts,
     warn_of_line,
+    warn_of_unspaced,
     warn_of_unused_glossary,
 )
 from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, line_counter, line_writer
@@ -205,17 +206,32 @@ def translate(options: TranslateOptions) -> None:
             context = shard_results_of(
                 translator,
                 options,
-                full_groups(options.input),
+                _checked(options, full_groups(options.input)),
                 input=options.input,
                 scores=options.scores,
                 alignments=write_links is not None,
             )
             results = shards.enter_context(context)
         del translator  # each worker loads its own
+        unchecked = write_links is not None
         for result in results:
+            unchecked = unchecked and not warn_of_unspaced("target", _texts(options, result.output))
             write(result.output)
             if write_links is not None:
                 write_links(result.links)
+
+
+def _checked(options: TranslateOptions, groups: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Yield groups of source lines, and warn if they have no spaces between words, which links count."""
+    unchecked = options.alignments is not None
+    for lines in groups:
+        unchecked = unchecked and not warn_of_unspaced("source", lines)
+        yield lines
+
+
+def _texts(options: TranslateOptions, output: Iterable[str]) -> list[str]:
+    """Return the translations of output lines, without numbers and scores."""
+    return [line.split(" ||| ")[1] if options.search.n_best > 1 else line.rpartition("\t")[2] for line in output]
 
 
 def describe_scores(search: SearchOptions, scores: ScoreColumn = True) -> str:
@@ -362,10 +378,14 @@ def _translation_groups(
     if options.memory is not None:
         yield from _translate_memories(translator, options, Path(options.memory))
         return
-    groups = warn_of_unused_glossary(translator, input_groups(options.input, prompt, show_waits=True), options.search)
+    groups = _checked(options, input_groups(options.input, prompt, show_waits=True))
     warn = warn_of_line(options.input or STDIN, EMPTY)
     translated = translator.translate_groups(
-        groups, options.search, prefixes=prefixes, alignments=bool(options.alignments), on_failure=warn
+        warn_of_unused_glossary(translator, groups, options.search),
+        options.search,
+        prefixes=prefixes,
+        alignments=bool(options.alignments),
+        on_failure=warn,
     )
     with closing(translated):
         yield from warn_of_cuts(translated, warn)

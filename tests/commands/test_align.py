@@ -14,6 +14,7 @@ from commands.texts import SOURCE, Call, Printed
 
 from nmt.alignment.word_weights import word_weights
 from nmt.commands.align import align
+from nmt.commands.translate import translate
 from nmt.data.lexicon import read_lexicon
 from nmt.inference.forced_decoding import ForcedDecoding, force_decode
 from nmt.inference.translator import Translator
@@ -89,8 +90,22 @@ def test_text_whose_words_are_not_split_is_named(model: Path, files: Path, call:
     """Its links are useless: a line is a word or two."""
     write_lines("tgt", [line] * len(SOURCE))
     error = call(align, f"model={model}", "src=src", "tgt=tgt").error
-    assert ("warning: target: a word ends at a space, but its lines have hardly any; split" in error) is named
-    assert "warning: source: a word ends" not in error
+    warning = "warning: {}: a word ends at a space, but its lines have hardly any; split"
+    assert (warning.format("target") in error) is named
+    assert warning.format("source") not in error
+    error = call(translate, f"model={model}", "alignments=links", "search=greedy", input := "input=tgt").error
+    assert (warning.format("source") in error) is named
+    assert warning.format("target") not in error
+    assert "a word ends" not in call(translate, f"model={model}", input, "search=greedy").error
+
+
+@pytest.mark.parametrize("settings", ["search.n_best=2", "scores=true", ""])
+def test_translations_whose_words_are_not_split_are_named(
+    model: Path, files: Path, call: Call, monkeypatch: pytest.MonkeyPatch, settings: str
+) -> None:
+    monkeypatch.setattr("nmt.text.tokenizer.Tokenizer.decode", lambda *_, **__: "小さな黒い犬が白い雪の中を走る。")
+    error = call(translate, f"model={model}", "alignments=links", "input=src", *settings.split()).error
+    assert error.count("warning: target: a word ends at a space, but its lines have hardly any; split") == 1
 
 
 @pytest.mark.parametrize(
