@@ -14,6 +14,7 @@ from typing import NamedTuple
 from nmt.errors import counted
 from nmt.text.specials import SPACE, UNK
 from nmt.text.tokenizer import Tokenizer
+from nmt.text.writing import SYLLABLES
 
 UNUSUAL = 0.05  # share of the tokens, of the words and, for marks, of the lines
 MIN_CHARACTERS = 200  # a shorter text must be unreadable for the most part
@@ -23,6 +24,7 @@ EXCHANGED = 0.8  # of the tokens; with the right tokenizers, other languages tak
 EMOJI_VARIANTS = "\ufe0e\ufe0f"  # of emoji; Unicode counts them as marks
 SPLIT_TO_LETTERS = 0.6  # tokens per character; text that a tokenizer was trained for has at most 0.42
 MIN_PIECES = 2000  # a smaller vocabulary may split every text to letters
+MAX_SYLLABIC = 0.2  # share of pieces with syllables, such as Hangul: such text has up to 0.8 tokens per character
 LONGEST_WORDS = 12  # characters per word: more are a script without spaces, where every character can be a token
 
 FORMS: dict[str, Callable[[str], str]] = {
@@ -246,6 +248,8 @@ def splits_to_letters(counts: Coverage, tokenizer: Tokenizer) -> bool:
     if not spaced or counts.tokens <= SPLIT_TO_LETTERS * counts.characters:
         return False
     ordinary = tokenizer.all_pieces[4:]
+    if sum(SYLLABLES.search(piece) is not None for piece in ordinary) > MAX_SYLLABIC * len(ordinary):
+        return False
     return len(ordinary) >= MIN_PIECES and sum(map(len, ordinary)) > WORD_PIECE * len(ordinary)
 
 

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from tokenizer_kinds import train_sentencepiece
 
 from nmt.settings.build import build, plain
-from nmt.text.coverage import Coverage, are_exchanged, coverage, coverage_problems, unknown_letters
+from nmt.text.coverage import (
+    Coverage,
+    are_exchanged,
+    coverage,
+    coverage_problems,
+    splits_to_letters,
+    unknown_letters,
+)
 from nmt.text.tokenizer import Tokenizer
 
 ENGLISH = [
@@ -198,3 +205,18 @@ def test_unknown_words_of_a_tokenizer_of_words_are_named() -> None:
     assert coverage_problems(coverage(reader, known), reader, "advice") == []
     [problem] = coverage_problems(coverage(reader, ["cat goat dog tag dot"] * 40), reader, "advice")
     assert problem.startswith("50.0 % of the tokens are <unk>, as in 'goat' (Latin), ") and problem.endswith("; advice")
+
+
+@pytest.mark.parametrize(("ends", "split"), [("가힣", False), ("ая", True)])
+def test_scripts_of_syllables_may_have_a_token_for_each_letter(ends: str, split: bool) -> None:
+    """In Korean, a tokenizer that was trained for it may need as many tokens as another one for a foreign language."""
+    generator = random.Random(1)
+    lines = [random_line(generator, ends) for _ in range(200)]
+    words = ["".join(generator.choices("aeinrst", k=generator.randrange(6, 14))) for _ in range(2000)]
+    alphabet = sorted({*"".join(lines)} - {" "})[:600]
+    known = [line for line in lines if {*line} <= {*alphabet, " "}] or ["".join(alphabet)]
+    reader = Tokenizer.train([" ".join(words)] * 3 + known, vocab_size=3000)
+    text = [" ".join("".join(generator.choices(alphabet, k=3)) for _ in range(10)) for _ in range(40)]
+    counts = coverage(reader, text)
+    assert counts.tokens > 0.6 * counts.characters and not coverage_problems(counts, reader, "x")
+    assert splits_to_letters(counts, reader) is split
