@@ -107,7 +107,7 @@ def required_texts(
     for item in required:
         words = change(item.stand_in or item.text)
         inside = tuple(tokenizer.encode(words))
-        first = tuple(tokenizer.encode(change(words[0].upper() + words[1:]))) if item.capital else inside
+        first = tuple(tokenizer.encode(change(words[0].title() + words[1:]))) if item.capital else inside
         if UNSPACED.search(words) or UNK in {*inside, *first} or not (inside and first):
             return None
         spellings.append(Spelling(inside, first))
@@ -136,7 +136,7 @@ def write_terms(translation: Translation, source: str, required: Sequence[Requir
             editor.change(Edit(at, at, new, columns))
         else:
             is_first = not any(map(str.isalnum, text[: span[0]]))
-            new = item.text[0].upper() + item.text[1:] if item.capital and is_first else item.text
+            new = item.text[0].title() + item.text[1:] if item.capital and is_first else item.text
             editor.change(Edit(*span, new))
     for stand_in in {item.stand_in for item in required} - {""}:
         while span := editor.occurrence(stand_in, np.zeros(len(links))):

@@ -14,7 +14,12 @@ from nmt.settings.arguments import brief
 from nmt.text.writing import UNSPACED
 
 STEM = "*"  # at the end of a term: any letters may follow
-SENTENCE_ENDS = frozenset(".!?:")
+SENTENCE_ENDS = frozenset(".!?:…;։")  # also of Greek and Armenian
+TURKISH = {"I": "ı", "İ": "i"}  # small letters of Turkish and Azerbaijani
+APOSTROPHES = "'’ʼ"
+ACCENTS = "՛՜՞"  # of Armenian, in the last syllable of a word: the emphasis, exclamation and question marks
+# Marks that people write in different ways; U+0640 makes an Arabic word longer.
+FOLDED = str.maketrans({**dict.fromkeys(APOSTROPHES, "'"), **dict.fromkeys("‐‑", "-"), **dict.fromkeys(f"ـ{ACCENTS}")})
 
 
 class Match(NamedTuple):
@@ -42,16 +47,18 @@ class Glossary:
     def matches(self, line: str) -> Iterator[Match]:
         """Yield the terms of a line from left to right. If several terms start at one word, the longest one matches."""
         spans = token_spans(line)
-        words = [unicodedata.normalize("NFC", line[start:stop]) for start, stop in spans]
+        words = [_folded(line[start:stop]) for start, stop in spans]
         begins = True  # a sentence, whose first token may be a mark
         row = 0
         while row < len(words):
             following = words[row : row + self._longest]
             length, target = self._first(following)
             capital = False
-            if not length and begins:
-                length, target = self._first([words[row][0].lower() + words[row][1:], *following[1:]])
-                capital = length > 0 and target != ""
+            letter = words[row][0]
+            for small in (letter.lower(), TURKISH.get(letter)) if begins else ():
+                if small and not length:
+                    length, target = self._first([small + words[row][1:], *following[1:]])
+                    capital = length > 0 and target != ""
             if length:
                 start, _ = spans[row]
                 _, stop = spans[row + length - 1]
@@ -73,10 +80,15 @@ class Glossary:
 
 
 def _key(term: str) -> str:
-    """Return the tokens of a term with single spaces and composed characters. A star at its end stays."""
+    """Return the tokens of a term, as ``_folded`` writes them, with single spaces. A star at its end stays."""
     term = unicodedata.normalize("NFC", term.strip())
     stem = term.removesuffix(STEM) or term
-    return " ".join(stem[start:stop] for start, stop in token_spans(stem)) + term[len(stem) :]
+    return " ".join(_folded(stem[start:stop]) for start, stop in token_spans(stem)) + term[len(stem) :]
+
+
+def _folded(token: str) -> str:
+    """Return a token with composed characters and one kind of apostrophes, without what only changes its look."""
+    return unicodedata.normalize("NFC", token).translate(FOLDED) or token
 
 
 def token_spans(line: str) -> list[tuple[int, int]]:
@@ -86,7 +98,8 @@ def token_spans(line: str) -> list[tuple[int, int]]:
     for at, character in enumerate(line):
         is_letter = character.isalnum() or character == "_" or unicodedata.category(character).startswith("M")
         is_letter |= character in JOINERS and line[at + 1 : at + 2].isalnum()  # joiners within a word
-        joins = is_letter and not UNSPACED.match(character)
+        is_letter |= inside and character in ACCENTS
+        joins = is_letter and character not in APOSTROPHES and not UNSPACED.match(character)
         if joins and inside:
             spans[-1] = (spans[-1][0], at + 1)
         elif not character.isspace():

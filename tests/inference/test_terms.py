@@ -251,6 +251,7 @@ def aligned(source: str, target: str, links: str) -> Translation:
         # A sentence-initial capital carries over at the start only.
         ("Dog runs", "Hund läuft", "0-0 1-1", {"dog": "köter"}, "Köter läuft", "0-0 1-1"),
         ("Dog runs", "läuft Hund", "0-1 1-0", {"dog": "köter"}, "läuft köter", "0-1 1-0"),
+        ("Dog runs", "კატა გარბის", "0-0 1-1", {"dog": "ძაღლი"}, "ძაღლი გარბის", "0-0 1-1"),  # Georgian has none
         # The longer term is not broken by the shorter one.
         ("York , New York", "New York", "0-1 2-0 3-1", {"York": "", "New York": ""}, "York New York", "0-0 0-2 2-1"),
     ],

@@ -54,6 +54,27 @@ def test_terms_are_matched(line: str, expected: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("term", "line"),
+    [
+        ("Mother's Day", "on Mother’s Day"),
+        ("м’ята", "та мʼята"),
+        ("vis-à-vis", "seul vis‑à‑vis"),
+        ("ինչպես", "դու ինչպե՞ս ես"),
+        ("դու", "ես և դու՞ ես"),
+        ("كتاب", "هذا كتـــاب"),
+        ("ırmak", "Irmak akar."),
+        ("insan", "Gel! İnsan geldi."),
+        ("σπίτι", "Πού; Σπίτι."),
+        ("տուն", "Այո։ Տուն։"),
+    ],
+)
+def test_terms_match_as_people_write_them(term: str, line: str) -> None:
+    """With other apostrophes and hyphens, and with marks of a question within the word, as in Armenian."""
+    assert len([*Glossary({term: "x"}).matches(line)]) == 1
+    assert not [*Glossary({f"{term}a": "x"}).matches(line)]
+
+
+@pytest.mark.parametrize(
     ("lines", "problem"),
     [
         (["a cat", "the dog"], None),
