@@ -93,7 +93,8 @@ def explain_measures(options: CompareOptions, timed: int, tokenizer: str, rows: 
         ),
         (
             "repetition",
-            "Share of word bigrams that occurred before in the same translation; words as for the length ratio.",
+            "Share of word bigrams that occurred before in the same translation. Words stand between spaces; for "
+            "languages without them, the tokenizer of BLEU gives the words.",
         ),
         ("length ratio", "Length of the translations over that of the references, as sacrebleu's BLEU counts words."),
         (
