@@ -83,7 +83,8 @@ def _print_summary(result: TrainingResult) -> None:
             rows.append((label, score, summary["signatures"][name]))
     length = f"{counted(summary['epochs'], 'epoch')}, {counted(summary['updates'], 'update')}"
     rows.append(("training", f"{summary['tokens_per_s']:,} tokens/s", length))
-    rows.append(("total", f"{result.seconds:.0f} s", "" if peak_mb is None else f"peak memory {peak_mb:,.0f} MB"))
+    duration = "since resuming" if result.config.resume else "total"
+    rows.append((duration, f"{result.seconds:.0f} s", "" if peak_mb is None else f"peak memory {peak_mb:,.0f} MB"))
     for label, file in (
         ("test source", run_files.SOURCES),
         ("references", run_files.REFERENCES),

@@ -170,7 +170,9 @@ def test_printed_commands_can_be_run(run: Path, capsys: pytest.CaptureFixture[st
         assert f"stopped; {kept} is in runs/it's mine\n" in message
         words = shlex.split(message.partition("continue with: nmt-train ")[2].splitlines()[0])
     train(words)
-    translate_command = capsys.readouterr().out.partition("translate with: nmt-translate ")[2].partition(" <")[0]
+    printed = capsys.readouterr().out
+    assert "since resuming" in printed and "total" not in printed
+    translate_command = printed.partition("translate with: nmt-translate ")[2].partition(" <")[0]
     model, trust = shlex.split(translate_command)
     assert Path(model.partition("=")[2], "model.pt").is_file() and trust == "trust=[nowhere]"
 
