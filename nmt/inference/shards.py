@@ -73,6 +73,8 @@ class TranslateShard:
     alignments: bool
     fingerprint: str
     """The value of ``translator_fingerprint`` for the model when the command started."""
+    contents: Mapping[str, str | None]
+    """The value of ``_contents`` for ``search`` when the command started."""
 
     @classmethod
     def of(
@@ -108,6 +110,7 @@ class TranslateShard:
             scores=scores,
             alignments=alignments,
             fingerprint=translator_fingerprint(translator, model, settings.adapter),
+            contents=_contents(search),
         )
 
     def record(self) -> dict[str, Any]:
@@ -122,13 +125,14 @@ class TranslateShard:
             "scores": self.scores,
             "alignments": self.alignments,
             **{f"search.{name}": value for name, value in asdict(self.search).items()},
-            "glossary": None
-            if self.search.glossary is None
-            else fingerprint(read_glossary(self.search.glossary).targets),
-            "lexicon": None if self.search.lexicon is None else fingerprint(read_lexicon(self.search.lexicon)),
+            **self.contents,
         }
 
     def __call__(self, shard: Shard) -> Done:
+        for name, content in _contents(self.search).items():
+            if content != self.contents[name]:
+                file = getattr(self.search, name)
+                raise UserError(f"search.{name}={file}: edited while it translated; restore it, and repeat the command")
         failures: list[tuple[int, str]] = []
         translations = self._translator.translate(
             shard.lines,
@@ -153,6 +157,15 @@ class TranslateShard:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_translator"}
+
+
+def _contents(search: SearchOptions) -> dict[str, str | None]:
+    """Return the fingerprints of the glossary and of the lexicon; None without one."""
+    glossary, lexicon = search.glossary, search.lexicon
+    return {
+        "glossary": None if glossary is None else fingerprint(read_glossary(glossary).targets),
+        "lexicon": None if lexicon is None else fingerprint(read_lexicon(lexicon)),
+    }
 
 
 def translator_fingerprint(translator: Translator, folder: Path, adapter: str | Path | None) -> str:

@@ -22,6 +22,7 @@ from commands.texts import Call
 
 from nmt.commands import streams
 from nmt.commands.translate import translate
+from nmt.errors import UserError
 from nmt.inference.engines import LoadSettings
 from nmt.inference.shards import Done, Shard, TranslateShard, translator_fingerprint
 from nmt.inference.translator import Translator
@@ -211,11 +212,31 @@ def test_model_that_is_replaced_meanwhile_stops_its_workers(exported: Path) -> N
         scores=False,
         alignments=False,
         fingerprint=translator_fingerprint(Translator.load(exported, engine="onnx"), exported, None),
+        contents={"glossary": None, "lexicon": None},
     )
     shard = Shard(0, 0, LINES[:2])
     assert isinstance(attempt(job, shard), Done)
     failed = attempt(replace(job, fingerprint="of another model"), shard)
     assert failed == Failed(f"{exported}: the model was replaced while it translated; repeat the command", final=True)
+
+
+@pytest.mark.thorough
+def test_glossary_that_is_edited_meanwhile_stops_its_workers(exported: Path, tmp_path: Path) -> None:
+    """Otherwise a part of the text would be translated with the new terms."""
+    file = write_lines(tmp_path / "terms.tsv", ["a\tb"])
+    job = TranslateShard.of(
+        Translator.load(exported, engine="onnx"),
+        exported,
+        LoadSettings(engine="onnx"),
+        search=SearchOptions(beam_size=1, glossary=str(file)),
+        scores=False,
+        alignments=False,
+    )
+    shard = Shard(0, 0, LINES[:2])
+    assert len(job(shard).output) == 2
+    write_lines(file, ["a\tc", "d\te"])
+    with pytest.raises(UserError, match=r"^search.glossary=.*/terms.tsv: edited while it translated; restore it"):
+        job(shard)
 
 
 @pytest.mark.thorough
