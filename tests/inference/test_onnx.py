@@ -33,7 +33,7 @@ from nmt.files.checksum import checksum
 from nmt.inference import bulk
 from nmt.inference.engines import LoadSettings, OnnxEngineName
 from nmt.inference.memories import encode_line, translate_encoded
-from nmt.inference.model_folder import save_folder
+from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.onnx import engine as engine_module
 from nmt.inference.onnx import graphs, rewrites
 from nmt.inference.onnx.engine import MAX_STEPS, open_session
@@ -624,8 +624,18 @@ class TestFolder:
         if served:
             assert translator.translate(LINES[:1], SHORT, alignments=False)[0].log_prob == in_steps.log_prob
             return
-        with pytest.raises(UserError, match="copy/onnx: replaced or deleted since it was loaded; load it again"):
+        with pytest.raises(UserError, match="copy: replaced or deleted since it was loaded; load it again"):
             translator.translate(LINES[:1], SHORT, alignments=False)
+
+    def test_scores_and_states_are_not_those_of_a_model_that_was_trained_since(self, tmp_path: Path) -> None:
+        """A resumed run writes model.pt minutes before its graphs. Torch encodes for delta, and scores for all."""
+        for attention, use in (("memory", "score"), ("delta", "texts")):
+            folder = tmp_path / attention
+            folder.mkdir()
+            _, translator = exported(folder, f"attention={attention}")
+            save_folder(folder, random_trained(load_folder(folder).config, TOKENIZER, seed=12))
+            with pytest.raises(UserError, match=f"/{attention}: replaced or deleted since it was loaded; load it"):
+                getattr(translator, use)([("a", "a")] if use == "score" else ["a"])
 
     def test_graphs_of_another_model_are_refused(self, copy: Path) -> None:
         assert exported_engines(copy) == ["onnx", "onnx-int8"]  # a copy of a model counts as the same model

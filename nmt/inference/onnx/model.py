@@ -152,13 +152,11 @@ class OnnxModel:
         names = [self.step_name, ALIGN, *([] if self.torch_encodes else [self.encode_name])]
         names += [SHORTLIST] if self.settings.shortlist else []
         shared = (self.search_name, f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin")
-        try:
-            for name in [*names, *(name for name in shared if name in self.properties.checksums)]:
-                verified(self.folder / name, self.properties.checksums)
-        except UserError:
-            if _Export(self.root).checksums != self.properties.checksums:
-                raise UserError(f"{self.folder}: replaced or deleted since it was loaded; load it again") from None
-            raise
+        present = _Export(self.root)
+        if self.engine_name not in present.engines or present.checksums != self.properties.checksums:
+            raise UserError(f"{self.root}: replaced or deleted since it was loaded; load it again")
+        for name in [*names, *(name for name in shared if name in self.properties.checksums)]:
+            verified(self.folder / name, self.properties.checksums)
 
     @cached_property
     def _all_threads(self) -> OnnxEngine:
