@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -58,12 +59,21 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
+            encoding, others = _likely_encodings(raw)
             raise UserError(
                 f"{name}:{number}: invalid UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1});"
-                f" convert the file to UTF-8, such as iconv -f CP1252 -t UTF-8 {shell_name(name)} > NEW"
+                f" convert the file to UTF-8, such as iconv -f {encoding} -t UTF-8 {shell_name(name)} > NEW; {others}"
             ) from None
         line = line.removesuffix("\n").removesuffix("\r")
         yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+
+
+def _likely_encodings(line: bytes) -> tuple[str, str]:
+    """Return the likeliest encoding of a line that is not UTF-8, and the names of those of other languages."""
+    if not re.search(rb"[\x80-\xff]{4}", line):  # as in text with Latin letters, of which some have accents
+        return "CP1252", "CP1252 is that of Western Europe; Polish and Czech have CP1250, Turkish CP1254"
+    languages = "Greek CP1253, Hebrew CP1255, Arabic CP1256, Thai CP874, Chinese GB18030, Japanese CP932, Korean CP949"
+    return "CP1251", f"CP1251 is that of Russian; {languages}"
 
 
 def require_newlines(lines: Iterable[str], name: str | Path) -> Iterator[str]:
