@@ -182,8 +182,12 @@ class Markdown:
         underscored = {
             tag: mark._replace(text="_") if mark.tokens[0].startswith("em_") else mark for tag, mark in marks.items()
         }
+        starred = marks | {
+            tag: mark._replace(text=re.sub("^_+", lambda match: "*" * len(match[0]), mark.text))
+            for tag, mark in emphasised.items()
+        }
         plain = marks | dict.fromkeys(emphasised, Mark("", ()))
-        for choice in (marks, underscored, plain):
+        for choice in (marks, underscored, starred, plain):  # within a word, as in Chinese, only stars are marks
             text, expected = _markdown(translation, choice)
             if self._tokens(text) == expected:
                 return text

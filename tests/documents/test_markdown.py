@@ -147,9 +147,16 @@ def test_code_and_links_stay_and_marks_are_balanced(block: str, parts: list[str]
         ("a", "a", "1. x", "1\\. x"),
         ("a", "a", "# *x* a_b _c &lt;b&gt;", "\\# \\*x\\* a_b \\_c \\<b>"),
         ("a [b](c)", "a <nmt-0>b</nmt-0>", "x!<nmt-0>y</nmt-0>", "x\\![y](c)"),
-        # Emphasis without words, or within a word, is left out; a link stays.
+        # Emphasis without words is left out; a link stays. Within a word, as in Chinese, only stars are marks.
         ("a **b** [c](d)", "a <nmt-0>b</nmt-0> <nmt-2>c</nmt-2>", "x <nmt-0></nmt-0><nmt-2></nmt-2>", "x [](d)"),
-        ("a _b_", "a <nmt-0>b</nmt-0>", "x<nmt-0>y</nmt-0>z", "xyz"),
+        ("a _b_", "a <nmt-0>b</nmt-0>", "x<nmt-0>y</nmt-0>z", "x*y*z"),
+        (
+            "a __b__ _c_",
+            "a <nmt-0>b</nmt-0> <nmt-2>c</nmt-2>",
+            "甲<nmt-0>乙</nmt-0>丙 <nmt-2>丁</nmt-2>",
+            "甲**乙**丙 *丁*",
+        ),
+        ("a **b.** c", "a <nmt-0>b.</nmt-0> c", "甲<nmt-0>乙。</nmt-0>丙", "甲乙。丙"),
         ("a ~~~~b~~~~", "a <nmt-0><nmt-1>b</nmt-1></nmt-0>", "<nmt-0><nmt-1>x</nmt-1></nmt-0>", "x"),
         ("a <b>", "a <b>", "<b>", "a <b>"),
         ("*a* **b**", "<nmt-0>a</nmt-0> <nmt-2>b</nmt-2>", "<nmt-2>b</nmt-2><nmt-0>a</nmt-0>", "**b***a*"),
