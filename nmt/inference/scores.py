@@ -201,8 +201,17 @@ FROM_SOURCES = 0.3  # by which more words occur in the sources, if a model reads
 UNRELATED = 0.15  # share of words that occur in the references; another language stays below
 SHIFTED = 20.0  # BLEU against the next or previous line from which the lines are shifted
 
+# Letters that people write in several ways: yeh and kaf of Arabic and Persian, s and t of Romanian
+LETTERS = str.maketrans("يىكşţŞŢ", "ییکșțȘȚ")
+VOWELS = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c7\u0640\u064b-\u0652\u0670]")  # Hebrew, Arabic
+# The commonest characters with two forms
+SIMPLIFIED = str.maketrans(
+    "們這來個國說時為會學對過還後經動現樣開長問給見頭麼兩東車書幾話語電風飛馬魚鳥黃點無當從聽讀寫買賣愛關",
+    "们这来个国说时为会学对过还后经动现样开长问给见头么两东车书几话语电风飞马鱼鸟黄点无当从听读写买卖爱关",
+)
 QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛ʼ´`′", "'"), **dict.fromkeys("“”„‟«»″", '"')})
 WIDE = re.compile("[\u3000\uff00-\uffef]+")
+DIGIT = re.compile(r"\d")
 TIGHT = re.compile(r"\w[.,](?:\s|$)")
 INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 APOSTROPHE = re.compile(r"\s*'\s*")
@@ -251,6 +260,24 @@ DIFFERENCES = (
     TextDifference("quotation marks (curly or straight)", lambda line: line.translate(QUOTES), "use the same marks"),
     TextDifference(
         "width of characters (full or half)", _same_width, "convert both, as with uconv -x fullwidth-halfwidth"
+    ),
+    TextDifference(
+        "digits (such as 3, ٣ or ३)",
+        lambda line: line if line.isascii() else DIGIT.sub(lambda match: str(unicodedata.decimal(match[0])), line),
+        "write both with the same digits",
+    ),
+    TextDifference(
+        "letters (ی and ک, or ي and ك; ș and ț, or ş and ţ)",
+        lambda line: line.translate(LETTERS),
+        "use the same letters",
+    ),
+    TextDifference(
+        "vowel marks of Hebrew or Arabic (and U+0640)", lambda line: VOWELS.sub("", line), "remove them from both"
+    ),
+    TextDifference(
+        "Chinese characters (simplified or traditional)",
+        lambda line: line.translate(SIMPLIFIED),
+        "convert both, as with opencc -c t2s.json",
     ),
     TextDifference("invisible characters", lambda line: INVISIBLE.sub("", line), "remove them from both"),
     TextDifference("subword pieces (@@ or ▁)", _joined_pieces, "join the pieces to words"),

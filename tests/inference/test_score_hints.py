@@ -89,6 +89,34 @@ def test_random_text_in_another_normal_form_is_named_and_others_give_no_warning(
         capture.done()
 
 
+FORMS = {
+    "Arabic yeh and kaf": ("کتاب یک کوچک این زندگی می خانه", "یک", "يك", "the same letters"),
+    "Romanian cedillas": ("și țara ține la oamenii săi acum", "șț", "şţ", "the same letters"),
+    "digits": ("سنة ٣٠ يوم ١٢ كتاب ٤٥ ساعة", "٠١٢٣٤٥", "012345", "the same digits"),
+    "niqqud": ("הַיֶּלֶד קוֹרֵא סֵפֶר אָדֹם בַּיִת", "\u05b7\u05b6\u05b9\u05b5\u05b8\u05b4\u05bc", None, "the same vowel marks"),
+    "traditional Chinese": (
+        "我们 这个 国家 来说 时间 学习 看见 你好",
+        "们这个国来说时间学见",
+        "們這個國來說時間學見",
+        "the same Chinese",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_another_form_of_the_letters_is_named(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words, old, new, named = FORMS[form]
+    source = random.Random(1)
+    blank = "" if "Chinese" in form else " "
+    lines = [" ".join(source.choices(words.split(), k=9)) for _ in range(60)]
+    changed = [line.translate(str.maketrans(old, new) if new else dict.fromkeys(map(ord, old))) for line in lines]
+    sides = [[line.replace(" ", blank) for line in side] for side in (noisy(lines), lines, changed, noisy(changed))]
+    assert "warning" not in hints(sides[0], sides[1], capsys)
+    for hypotheses, references in ((sides[0], sides[2]), (sides[3], sides[1])):
+        warnings = [line for line in hints(hypotheses, references, capsys).splitlines() if "warning" in line]
+        assert len(warnings) == 1 and named in warnings[0]
+
+
 def test_words_with_vowel_signs_are_compared_too(capsys: pytest.CaptureFixture[str]) -> None:
     """In Hindi, nearly every word has one, and str.isalpha is false for such a word."""
     words = ["किताब", "अच्छी", "पढ़ता", "लड़का", "बिल्ली", "खिड़की", "पानी में", "दूसरी"]
