@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nmt.data.words import SPACED
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.settings.arguments import suggestion, text_list
-from nmt.text.writing import HAN, HAN_OF_ZH, Writing, is_letter, writing_of
+from nmt.text.writing import HAN, HAN_OF_ZH, VOWELS, Writing, is_letter, writing_of
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -203,7 +203,6 @@ SHIFTED = 20.0  # BLEU against the next or previous line from which the lines ar
 
 # Letters that people write in several ways: yeh and kaf of Arabic and Persian, s and t of Romanian
 LETTERS = str.maketrans("يىكşţŞŢ", "ییکșțȘȚ")
-VOWELS = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c7\u0640\u064b-\u0652\u0670]")  # Hebrew, Arabic
 # The commonest characters with two forms
 SIMPLIFIED = str.maketrans(
     "們這來個國說時為會學對過還後經動現樣開長問給見頭麼兩東車書幾話語電風飛馬魚鳥黃點無當從聽讀寫買賣愛關",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from nmt.errors import counted
 from nmt.text.specials import SPACE, UNK
 from nmt.text.tokenizer import Tokenizer
-from nmt.text.writing import SYLLABLES
+from nmt.text.writing import SYLLABLES, VOWELS
 
 UNUSUAL = 0.05  # share of the tokens, of the words and, for marks, of the lines
 MIN_CHARACTERS = 200  # a shorter text must be unreadable for the most part
@@ -27,6 +27,8 @@ MIN_PIECES = 2000  # a smaller vocabulary may split every text to letters
 MAX_SYLLABIC = 0.2  # share of pieces with syllables, such as Hangul: such text has up to 0.8 tokens per character
 LONGEST_WORDS = 12  # characters per word: more are a script without spaces, where every character can be a token
 
+PERSIAN = str.maketrans("يك", "یک")
+ARABIC = str.maketrans("یک", "يك")
 FORMS: dict[str, Callable[[str], str]] = {
     "its letters are decomposed (NFD): compose them, as with uconv -x any-nfc": partial(unicodedata.normalize, "NFC"),
     "the tokenizer knows its letters decomposed: convert it with uconv -x any-nfd": partial(
@@ -36,6 +38,14 @@ FORMS: dict[str, Callable[[str], str]] = {
     "the tokenizer knows other forms of its letters: convert it with uconv -x any-nfkc": partial(
         unicodedata.normalize, "NFKC"
     ),
+    "the tokenizer knows the letters of Persian: convert it with sed 's/ي/ی/g; s/ك/ک/g'": lambda text: text.translate(
+        PERSIAN
+    ),
+    "the tokenizer knows the letters of Arabic: convert it with sed 's/ی/ي/g; s/ک/ك/g'": lambda text: text.translate(
+        ARABIC
+    ),
+    "the tokenizer does not know its vowel marks: remove them with perl -CSD -pe "
+    r"'s/[\x{591}-\x{5bd}\x{5bf}\x{5c1}\x{5c2}\x{5c7}\x{640}\x{64b}-\x{652}\x{670}]//g'": partial(VOWELS.sub, ""),
 }
 
 

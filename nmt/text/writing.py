@@ -21,6 +21,8 @@ UNSPACED = re.compile(f"[{_OTHERS}{_HAN}{_KANA}]")
 WITHOUT_BLANKS = re.compile(f"[{_HAN}{_KANA}\u3001-\u303f\uff01-\uff60]")
 # Scripts whose characters are words or syllables, so that each is often a token, also Hangul and Ethiopic
 SYLLABLES = re.compile(f"[{_OTHERS}{_HAN}{_KANA}\u1200-\u139f\uac00-\ud7a3]")
+# Vowel marks of Hebrew and Arabic, which most text leaves out, and U+0640, which only makes a word longer
+VOWELS = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c7\u0640\u064b-\u0652\u0670]")
 HAN = re.compile(f"[{_HAN}]")
 # Chinese characters that sacrebleu's zh tokenizer splits. It takes the others as parts of a word.
 HAN_OF_ZH = re.compile("[\u2e80-\u2fdf\u3005-\u3007\u3100-\u312f\u31a0-\u31bf\u3400-\u4db5\u4e00-\u9fbb\uf900-\ufa6a]")

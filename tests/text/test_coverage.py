@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
+import shutil
+import subprocess
 import unicodedata
 from functools import cache
 
@@ -124,6 +127,29 @@ def test_another_unicode_form_is_named(form: str, convert, fix: str) -> None:  #
     assert coverage(reader, [unicodedata.normalize(form, line) for line in lines]).unknown == 0
     [problem] = coverage_problems(coverage(reader, [convert(line) for line in lines]), reader, "no")
     assert fix in problem
+
+
+@pytest.mark.parametrize(
+    ("known", "given", "fix"),
+    [
+        (
+            "این یک کتاب کوچک است",
+            "این يك كتاب كوچك است",
+            "the letters of Persian: convert it with sed 's/ي/ی/g; s/ك/ک/g'",
+        ),
+        ("هذا كتاب كبير في البيت", "هذا کتاب کبیر فی البیت", "the letters of Arabic: convert it with sed"),
+        ("המורה קורא ספר", "הַמּוֹרֶה קוֹרֵא סֵפֶר", "does not know its vowel marks: remove them with perl"),
+        ("هذا كتاب جيد", "هٰذَا كِتَابٌ جَيِّدٌ", "does not know its vowel marks: remove them with perl"),
+    ],
+)
+def test_another_form_of_letters_is_named(known: str, given: str, fix: str) -> None:
+    reader = Tokenizer.train([known] * 40, vocab_size=272)
+    [problem] = coverage_problems(coverage(reader, [given] * 40), reader, "no")
+    assert fix in problem
+    if "perl" in fix and shutil.which("perl"):
+        [command] = re.findall("perl -CSD -pe '(.*)'", problem)
+        changed = subprocess.run(["perl", "-CSD", "-pe", command], input=given.encode(), capture_output=True)
+        assert changed.stdout.decode() == known
 
 
 def test_capital_letters_are_named() -> None:
