@@ -28,7 +28,7 @@ PLACEHOLDER = re.compile(
   | \$?(?<!\{)\{{1,2}[^{}\s]{0,100}\}{1,2}                         # a field of Python, JavaScript, …
   | (?<!\d)%(?:\(\w{1,100}\)|\d{1,3}\$)?[-+\#0]{0,3}\d{0,3}(?:\.\d{1,3})?[sdiufgxXeEcr@](?![a-zA-Z]{2})  # of printf
   | &(?:[a-zA-Z]{1,30}|\#\d{1,7}|\#x[0-9a-fA-F]{1,6});             # a character of HTML
-  | (?P<number>(?<!\w)(?<!\d[.,:])\d+(?:[.,:/-]\d+)*(?!\w))
+  | (?P<number>(?<!\w)(?<!\d[.,:٫٬])\d+(?:[.,:٫٬/-]\d+)*(?!\w))
     """.replace("ADDRESS", ADDRESS).replace("LETTER", LETTER),
     re.VERBOSE,
 )

@@ -216,7 +216,7 @@ class _Editor:
 def _boundary(edge: str, lookaround: str, letter: str) -> str:
     """Return a pattern for the end of a word: a word may not go on with a ``letter``, and neither may a number."""
     if edge.isdigit():
-        return lookaround % (r"\d[.,:]" if "<" in lookaround else r"[.,:]\d") + lookaround % letter
+        return lookaround % (r"\d[.,:٫٬]" if "<" in lookaround else r"[.,:٫٬]\d") + lookaround % letter
     return lookaround % letter if (edge.isalnum() or _is_mark(edge)) and not UNSPACED.match(edge) else ""
 
 

@@ -17,7 +17,7 @@ from inference.random_translators import random_translator, searches
 from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError
 from nmt.inference.protection import PLACEHOLDER, Protection
-from nmt.inference.terms import Edit, EditedText, Required, write_terms
+from nmt.inference.terms import Edit, EditedText, Required, lacks, write_terms
 from nmt.inference.translation import Translation, alignment_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -264,6 +264,13 @@ def test_terms_are_written_where_the_alignment_says(
     written = protected.complete(translation)
     assert written.text == expected and written.confidence == translation.confidence
     assert alignment_lines([written]) == [new_links]
+
+
+def test_numbers_of_arabic_script_are_whole() -> None:
+    """Their decimal sign is U+066B, and U+066C stands between thousands."""
+    numbers = ["۳٫۵", "۱٬۲۵۰٫۵", "٧"]
+    assert [match[0] for match in PLACEHOLDER.finditer("{} و {}، {}".format(*numbers))] == numbers
+    assert [lacks(text, [Required(0, 1, "۵")]) for text in ("۳٫۵", "۵٬۰۰۰", "۳ ۵.")] == [True, True, False]
 
 
 def test_a_number_within_a_term_belongs_to_it() -> None:
