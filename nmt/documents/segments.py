@@ -15,8 +15,8 @@ from nmt.inference.markup import MARKUP, TAG, untranslated_end
 Format = Literal["text", "html"]
 OPAQUE = {"script", "style", "pre", "textarea", "title", "svg", "math"}  # elements whose text is not translated
 INLINE = frozenset(  # elements within a sentence; all others end it
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark math q ruby s samp small "
-    "span strike strong sub sup time tt u var wbr".split()
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark math q rb rp rt rtc ruby s "
+    "samp small span strike strong sub sup time tt u var wbr".split()
 )
 CHARSET = re.compile(
     r"""<meta\s[^<>]*?charset\s*=\s*["']?([\w.:-]+)|<\?xml\s[^<>]*?encoding=["']([\w.:-]+)""", re.IGNORECASE

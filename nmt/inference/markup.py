@@ -22,7 +22,11 @@ TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)")
 SPACES = re.compile(r"[ \t\r\n\f]+")  # as HTML reads them
 OPAQUE = frozenset({"code", "kbd", "samp", "var", "tt", "math"})  # inline elements whose text is not translated
 VOID = frozenset({"br", "img", "wbr", "input", "hr"})
-NOTE = re.compile(r"<(su[pb]|a)\b[^<>]*>((?:(?!</?\1\b).)*)</\1\s*>(?!\w)", re.DOTALL | re.IGNORECASE)
+NOTE = re.compile(  # such as a footnote, or the pronunciation of a Japanese word (ruby)
+    r"<(su[pb]|a)\b[^<>]*>((?:(?!</?\1\b).)*)</\1\s*>(?!\w)"
+    r"|<(r[tp])\b[^<>]*>(?:(?!</?(?:r[tp]|ruby)\b).)*(?:</\3\s*>)?",
+    re.DOTALL | re.IGNORECASE,
+)
 MOST_UNCLOSED = 100  # each search for an end that is not there reads the rest of the text
 KEPT = re.compile(
     r"""\s(?:translate\s*=\s*["']?no["'\s>]|class\s*=\s*(?:"[^"]*|'[^']*)?\bnotranslate\b)""", re.IGNORECASE
@@ -74,8 +78,8 @@ def fragment_parts(fragment: str) -> Iterator[MarkupPart]:
         name = tag[1] + tag[2].lower() if tag else ""
         if stop := untranslated_end(fragment, match, OPAQUE, unclosed):
             yield MarkupPart("opaque", fragment[match.start() : stop])
-        elif (note := NOTE.match(fragment, match.start())) and not any(
-            map(str.isalnum if name == "a" else str.isalpha, _text(MARKUP.sub("", note[2])))
+        elif (note := NOTE.match(fragment, match.start())) and (
+            note[3] or not any(map(str.isalnum if name == "a" else str.isalpha, _text(MARKUP.sub("", note[2]))))
         ):
             stop = note.end()  # such as the number of a footnote or the link ↩ back to it, which models lose
             yield MarkupPart("tag", note[0])

@@ -24,6 +24,7 @@ def test_unchanged_lines_give_the_text_and_the_page_back(text: str) -> None:
         ("<p>One <b>dog</b>.</p>", ["One <b>dog</b>."]),
         ('before <b class="x > y">bold</b> after', ['before <b class="x > y">bold</b> after']),
         ("<script>if (a < b) { go('<p>no</p>') }</script><p>yes</p>", ["yes"]),
+        ("<p>行<ruby>東京<rt>とうきょう</rt></ruby>へ</p>", ["行<ruby>東京<rt>とうきょう</rt></ruby>へ"]),
         ("<p>a<br/>b<!-- not <b>this</b> --></p>", ["a", "b<!-- not <b>this</b> -->"]),
         ("<pre>kept\n  <b>as it is</b></pre>x <code>y</code>", ["x <code>y</code>"]),
         ("<p>a <math><mi>b</mi></math> c</p>", ["a <math><mi>b</mi></math> c"]),

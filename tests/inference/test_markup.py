@@ -155,6 +155,14 @@ def without_code(tree: Tree) -> dict[tuple[str, ...], int]:
         ("in <a href='#n'>2024</a>", "bis 2024", "0-0 1-1", "bis <a href='#n'>2024</a>"),
         ("a <sup>dog</sup>", "ein Hund", "0-0 1-1", "ein <sup>Hund</sup>"),
         ("H<sub>2</sub>O x", "H2O y", "0-0 1-1", "<sub>H2O</sub> y"),
+        # The pronunciation of a word, as in Japanese, does not belong to the sentence.
+        (
+            "<ruby>犬<rp>(</rp><rt>いぬ</rt><rp>)</rp></ruby> 赤",
+            "dog red",
+            "0-0 1-1",
+            "<ruby>dog<rp>(</rp><rt>いぬ</rt><rp>)</rp></ruby> red",
+        ),
+        ("<ruby>a<rt>x<b>y</b></rt>b<rt>z</ruby> c", "ab d", "0-0 1-1", "<ruby>ab<rt>x<b>y</b></rt><rt>z</ruby> d"),
         ("a <b>dog</i> runs", "ein Hund läuft", "0-0 1-1 2-2", "ein <b>Hund</i> läuft"),
         ("<b>1</b><img>", "", "", "<b></b><img>"),
     ],
@@ -177,6 +185,7 @@ def test_tags_stand_where_the_alignment_says(line: str, output: str, links: str,
         "<b>a</b>" * 300,
         "<b translate=no>" * 3000,
         "<sup>1" * 3000,
+        "<rt>1" * 3000,
         "<a>1" * 3000,
     ],
 )
