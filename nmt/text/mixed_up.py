@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -22,6 +23,8 @@ MIN_LINES = 20  # lines of which a share says something
 MAX_SHARED = 0.65
 MIN_VOCABULARY = 1000  # different words of a side; tasks with symbols, such as copying them, have fewer
 MAX_REPEATED = 0.2  # of the first pairs; at most 0.01 in these files
+MAX_TWO_FORMS = 0.05  # of the lines
+MAX_DOTTED = 0.01  # of the lines
 FIRST_PAIRS = 100_000  # pairs, which take 0.1 s
 SIDES = ("source", "target")
 STYLES: dict[str, Callable[[str], object]] = {
@@ -31,8 +34,11 @@ STYLES: dict[str, Callable[[str], object]] = {
 Texts = tuple[list[str], list[str]]
 
 
-def mixed_up(corpora: Mapping[str, Corpus]) -> Iterator[str]:
-    """Yield a warning for each sign that the files of the parts do not belong together, with the fix."""
+def mixed_up(corpora: Mapping[str, Corpus], normalised: Collection[str] = ()) -> Iterator[str]:
+    """Yield a warning for each sign that the files of the parts do not belong together, with the fix.
+
+    The tokenizers of ``normalised`` sides read all normal forms of Unicode as one.
+    """
     train: Texts = ([], [])
     known = _vocabularies(train)
     for part in sorted(corpora, key=lambda part: part != "train"):
@@ -48,6 +54,7 @@ def mixed_up(corpora: Mapping[str, Corpus]) -> Iterator[str]:
             train = texts
             known = _vocabularies(train)
             yield from (f"train: {problem}" for problem in (*_one_language(train, known), *_repeated(corpus)))
+            yield from (f"train {problem}" for problem in _mixed_letters(train, known, normalised))
             continue
         empty = sum(not (x.strip() and y.strip()) for x, y in zip(corpus.sources(), corpus.targets(), strict=True))
         if empty:
@@ -94,6 +101,23 @@ def _one_language(train: Texts, known: Sequence[set[str]]) -> Iterator[str]:
     if min(map(len, known)) >= MIN_VOCABULARY and min(shares[0][1], shares[1][0]) > MAX_SHARED:
         counts = f"{100 * shares[0][1]:.0f} % of the source words are in its targets, and {100 * shares[1][0]:.0f} %"
         yield f"{counts} of the target words in its sources; check that these are two languages"
+
+
+def _mixed_letters(train: Texts, known: Sequence[set[str]], normalised: Collection[str]) -> Iterator[str]:
+    """Yield a warning for each side that writes words in two Unicode normal forms, or lower-cased Turkish wrongly."""
+    for side, lines, words in zip(SIDES, train, known, strict=True):
+        other = {word for word in words if not unicodedata.is_normalized("NFC", word)}
+        twice = {word for word in other if unicodedata.normalize("NFC", word) in words}
+        count = sum(not twice.isdisjoint(line.split()) for line in lines) if twice and side not in normalised else 0
+        if count > MAX_TWO_FORMS * len(lines):
+            share = f"{100 * count / len(lines):.0f} % of its lines"
+            fix = "convert all text to one form, as with uconv -x any-nfc"
+            yield f"{side}: {share} write {min(twice)!r} and the like in another Unicode form than others; {fix}"
+        count = sum("i\u0307" in line for line in lines)
+        if count > MAX_DOTTED * len(lines):
+            fix = "for Turkish and Azerbaijani, apply sed 's/I/ı/g; s/İ/i/g' to all text before"
+            share = f"{100 * count / len(lines):.0f} % of its lines"
+            yield f"{side}: {share} have 'i\u0307' with two dots, which lower-casing makes of 'İ'; {fix}"
 
 
 def _repeated(corpus: Corpus) -> Iterator[str]:

@@ -174,7 +174,8 @@ def reading_problems(prepared: Prepared, *, setting: str | None = None) -> list[
                 many = f"{coverage.tokens_per_word:.1f} tokens per word, almost one per letter"
                 reasons = [f"{many}; {advice}, if this is another language than it was made for"]
             warnings += [f"{part} {side}: {reason}" for reason in reasons]
-    return [*warnings, *mixed_up(prepared.corpora)]
+    normalised = [side for side, tokenizer in tokenizers.items() if tokenizer.normalises]
+    return [*warnings, *mixed_up(prepared.corpora, normalised)]
 
 
 def _exchange_advice(prepared: Prepared, setting: str | None) -> str | None:

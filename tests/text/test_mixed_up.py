@@ -94,6 +94,21 @@ REVERSED = [" ".join(reversed(line.split())) for line in GERMAN]
         ((TRAIN[0] + TRAIN[0][:500], TRAIN[1] + TRAIN[1][:500]), VALID, None),
         ((TRAIN[0], SHUFFLED), VALID, "train: the lengths of its sources and targets are unrelated (correlation "),
         (
+            (TRAIN[0], TRAIN[1][:200] + [line.replace("ä", "a\u0308") for line in TRAIN[1][200:]]),
+            (VALID[0], [line.replace("ä", "a\u0308") for line in VALID[1]]),
+            "train target: 74 % of its lines write 'la\u0308uft' and the like in another Unicode form ",
+        ),
+        (
+            (TRAIN[0], [line.replace("ä", "a\u0308") for line in TRAIN[1]]),
+            (VALID[0], [line.replace("ä", "a\u0308") for line in VALID[1]]),
+            None,
+        ),
+        (
+            ([line.replace("big", "İyi").lower() for line in TRAIN[0]], TRAIN[1]),
+            ([line.replace("big", "İyi").lower() for line in VALID[0]], VALID[1]),
+            "train source: 79 % of its lines have 'i\u0307' with two dots, which lower-casing makes of 'İ'; for ",
+        ),
+        (
             (TRAIN[0], [line.replace(" ", "\t", 1) for line in TRAIN[1]]),
             VALID,
             "train target: 2,500 of 2,500 lines contain '\\t'; lines have columns",
@@ -105,7 +120,7 @@ def test_mixed_up_files_are_named(
 ) -> None:
     messages = [line for line in warnings(tmp_path / "a", train, valid) if "tokens" not in line]
     assert len(messages) == (problem is not None) and all(line.startswith(problem or "") for line in messages)
-    of_first_shard = ("of 2,500", "1,001", "first 5,000")
+    of_first_shard = ("of 2,500", "1,001", "first 5,000", "another Unicode form", "two dots")
     if problem and not any(count in problem for count in of_first_shard):
         assert warnings(tmp_path / "b", train, valid, shards=True)[-1].split(" (")[0] == messages[0].split(" (")[0]
 
