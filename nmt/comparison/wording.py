@@ -36,7 +36,13 @@ def summarise(rows: Sequence[Row], baseline: str, sentences: int, missing: Seque
 
 
 def describe_budget(rows: Sequence[Row]) -> str:
-    """Return a sentence with the number of updates of the models, or with the difference between them."""
+    """Return the number of updates of the models, or the difference between them, and the updates it leaves out."""
+    further = [row.label for row in rows if any(run.config.get("init_from") for run in row.runs)]
+    note = f" Not counted: updates of the models that init_from= named for {', '.join(further)}." if further else ""
+    return f"{_budget(rows)}{note}"
+
+
+def _budget(rows: Sequence[Row]) -> str:
     by_seed = [{run.config.get("seed"): run.summary.get("updates") for run in row.runs} for row in rows]
     known = all(count is not None for seeds in by_seed for count in seeds.values())
     updates = {row.label: sorted({int(value) for value in row.values.get("updates", [])}) for row in rows}

@@ -298,7 +298,12 @@ def _training(config: Train, summary: Mapping[str, Any]) -> list[str]:
         kept = f"the weights of epoch {summary['kept_epoch']} were"
     else:
         kept = f"the mean of the weights of epochs {', '.join(map(str, averaged))} was"
+    start = []
+    if config.init_from is not None:
+        kind = "further training" if config.adapt is None else f"a low-rank update of rank {config.adapt.rank}"
+        start.append(f"- {kind} of a model, whose text and updates are not counted here")
     return [
+        *start,
         f"- pairs of sentences: {parts}",
         f"- {counted(summary['epochs'], 'epoch')}, {counted(summary['updates'], 'update')}, "
         f"{summary['seconds']:,.0f} s on {machine['processor'] if machine['device'] == 'cpu' else machine['device']}; "

@@ -547,6 +547,9 @@ def row_of(label: str, updates: dict[int, int | None], **training: Any) -> Row:
 def test_budgets_are_equal_if_they_are_equal_for_each_seed(updates: Any, training: Any, text: str) -> None:
     rows = [row_of(str(number), counts, **training) for number, counts in enumerate(updates)]
     assert describe_budget(rows).startswith(text)
+    assert "Not counted" not in describe_budget(rows)
+    rows[1].runs[0].config["init_from"] = "runs/old"  # type: ignore[index]
+    assert describe_budget(rows).endswith(" Not counted: updates of the models that init_from= named for 1.")
 
 
 def test_differing_settings_are_listed() -> None:

@@ -63,6 +63,7 @@ def test_run_stores_only_its_adapter(runs: Path) -> None:
         averages = stored["optimizer_states"][0]["state"].values()
         assert sum(state["exp_avg"].numel() for state in averages) == size
     assert summary(runs / "b")["test"] is not None
+    assert "- a low-rank update of rank 2 of a model, whose text and" in (runs / "b" / "card.md").read_text("utf-8")
 
 
 @pytest.mark.thorough

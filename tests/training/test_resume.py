@@ -253,6 +253,9 @@ def test_init_from_is_read_only_at_the_start(finished: Path) -> None:
     train(resume)
     lengths = [torch.load(other.parent / name / "model.pt")["longest_source"] for name in ("other", "next")]
     assert lengths[0] == lengths[1]
+    cards = [(other.parent / name / "card.md").read_text("utf-8") for name in ("other", "next")]
+    counts = "- further training of a model, whose text and updates are not counted here\n- pairs of sentences: "
+    assert [counts in card for card in cards] == [False, True]
 
 
 @pytest.mark.parametrize(
