@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -34,7 +35,8 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _EUROPEAN = re.compile("[\u0000-\u052f\u1c80-\u1c8f\u1d00-\u1fff\u2c60-\u2c7f\u2de0-\u2dff\ua640-\ua69f\ua720-\ua7ff]+")
 JAPANESE_KANA = 0.1  # share of kana among kana and Chinese characters; Chinese text has a few in names
 LONG_WORD = 20  # mean length of words, in characters, that no spaced script but the European ones reaches
-UNSPLIT = 6  # mean length of words; those of split Chinese have 2 characters, those of split Thai 4
+# Mean length of words, in characters: split Chinese has 2, and split Thai, Khmer and Burmese have 4 to 7.
+UNSPLIT = {"Chinese": 6, "Japanese": 6, "unspaced": 10}
 
 Kind = Literal["spaced", "Korean", "Chinese", "Japanese", "unspaced"]
 
@@ -80,7 +82,7 @@ def is_letter(character: str) -> bool:
 def lacks_spaces(lines: Iterable[str]) -> bool:
     """Return whether most words of a text are in a script without spaces, and no program has split them."""
     text = "\n".join(lines)
-    return writing_of([text]).kind in ("Chinese", "Japanese", "unspaced") and len(text) > UNSPLIT * len(text.split())
+    return len(text) > UNSPLIT.get(writing_of([text]).kind, math.inf) * max(1, len(text.split()))
 
 
 def _spaced_writing(text: str, ascii_words: int) -> Writing:
