@@ -34,7 +34,7 @@ SAMPLE = 64  # lines
 LONG = 64  # tokens: shorter lines are ordinary, even for a model that learned from short sentences
 MUCH_LONGER = 1.2  # than the longest training source
 HINT_CHARACTERS = 1000  # of the text, before a language is guessed
-NEXT_SENTENCE = re.compile("[.!?] +[A-ZÀ-Þ]")
+NEXT_SENTENCE = re.compile(r"[.!?։] +(\w)")  # begins with a capital
 OTHER_SIDE = 0.7  # share of the tokens that the other side's tokenizer needs, if the text is in its language
 
 
@@ -213,7 +213,8 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
         after[:1].islower() and (before[-1:].isalpha() or before.endswith((",", "-")))
         for before, after in pairwise(lines)
     )
-    return broken >= 3 and 3 * broken > len(lines) and any(map(NEXT_SENTENCE.search, lines))
+    letters = (match[1] for line in lines for match in NEXT_SENTENCE.finditer(line))
+    return broken >= 3 and 3 * broken > len(lines) and any(map(str.isupper, letters))
 
 
 def _is_text(lines: Sequence[str]) -> bool:

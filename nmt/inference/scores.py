@@ -211,6 +211,9 @@ SIMPLIFIED = str.maketrans(
 QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛ʼ´`′", "'"), **dict.fromkeys("“”„‟«»″", '"')})
 WIDE = re.compile("[\u3000\uff00-\uffef]+")
 DIGIT = re.compile(r"\d")
+SPACED_MARK = re.compile(
+    "\\s+(?=[।॥۔؟،؛።፣፤၊။։])"
+)  # 13a takes these marks, unlike those of Latin text, as parts of words
 TIGHT = re.compile(r"\w[.,](?:\s|$)")
 INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 APOSTROPHE = re.compile(r"\s*'\s*")
@@ -277,6 +280,11 @@ DIFFERENCES = (
         "Chinese characters (simplified or traditional)",
         lambda line: line.translate(SIMPLIFIED),
         "convert both, as with opencc -c t2s.json",
+    ),
+    TextDifference(
+        "spaces before full stops and commas (such as । or ،)",
+        lambda line: SPACED_MARK.sub("", line),
+        "detokenize both",
     ),
     TextDifference("invisible characters", lambda line: INVISIBLE.sub("", line), "remove them from both"),
     TextDifference("subword pieces (@@ or ▁)", _joined_pieces, "join the pieces to words"),

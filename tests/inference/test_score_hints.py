@@ -117,6 +117,15 @@ def test_another_form_of_the_letters_is_named(form: str, capsys: pytest.CaptureF
         assert len(warnings) == 1 and named in warnings[0]
 
 
+@pytest.mark.parametrize("mark", "।۔؟።")
+def test_a_space_before_the_full_stop_of_another_script_is_named(mark: str, capsys: pytest.CaptureFixture[str]) -> None:
+    source = random.Random(1)
+    lines = [" ".join(source.choices("कम पानी घर फल बड़ा नया".split(), k=6)) + mark for _ in range(60)]
+    spaced = [line.replace(mark, f" {mark}") for line in lines]
+    assert not hints(noisy(lines), lines, capsys)
+    assert "the same spaces before full stops and commas" in hints(noisy(lines), spaced, capsys)
+
+
 def test_words_with_vowel_signs_are_compared_too(capsys: pytest.CaptureFixture[str]) -> None:
     """In Hindi, nearly every word has one, and str.isalpha is false for such a word."""
     words = ["किताब", "अच्छी", "पढ़ता", "लड़का", "बिल्ली", "खिड़की", "पानी में", "दूसरी"]

@@ -106,6 +106,15 @@ def test_lines_that_end_within_sentences_are_named(translator: Translator) -> No
         translator.texts(WRAPPED, GREEDY)
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    ["Две собаки бегут по снегу.", "Δύο μικρά σκυλιά τρέχουν στο χιόνι.", "Երկու փոքր շուն վազում են խոր ձյան միջով։"],
+)
+def test_lines_of_other_scripts_with_capitals_are_judged_too(sentence: str) -> None:
+    assert reader._is_wrapped(textwrap.wrap(" ".join([sentence] * 12), 50))
+    assert not reader._is_wrapped([sentence] * 12)
+
+
 def test_lines_that_come_one_by_one_are_judged_when_their_number_has_doubled(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
