@@ -32,6 +32,9 @@ UNIT = re.compile(  # a line may end behind it, in a word of Chinese or Japanese
 OTHER = re.compile(r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}")  # first line of WebVTT, SubStation Alpha, MicroDVD
 SPEAKER = re.compile(r"\s*(?:<[^<>]*>|\{[^{}]*\})*[-‐–—―－]\s*")  # before the text of each speaker
 SENTENCE = re.compile(r"[.?!…\"”’»。？！」』؟۔;։።။।](?:\s|</\w+>)*$")  # at the end of a text
+DIRECTIONS = re.compile(
+    "[\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)  # around lines of Arabic and Hebrew, for old players
 NOTES = "♪♫♬ "  # around the text of a song
 WIDTH = 42  # characters of a line, as most broadcasters set it; those of Chinese and other wide ones count twice
 
@@ -58,7 +61,7 @@ def split_subtitles(lines: Sequence[str], name: str) -> Segments:
             first = row + 2
         end = next((at for at in range(max(first, row + 1), len(lines)) if _ends_cue(lines, at)), len(lines))
         texts = list[str]()
-        for line in lines[first:end]:
+        for line in (DIRECTIONS.sub("", line) for line in lines[first:end]):
             if not texts or (SPEAKER.match(line) and (SPEAKER.match(texts[0]) or SENTENCE.search(texts[-1]))):
                 texts.append(line)
             else:

@@ -50,6 +50,7 @@ on the beach & swims.
         ),
         ("何だ？\n－はい。", ["何だ？", "はい。"], ["x", "y"], "x\n－y"),
         ("ماذا؟\n- لا", ["ماذا؟", "لا"], ["x", "y"], "x\n- y"),
+        ("\u202b- ماذا؟\u202c\n\u202b- لا\u202c", ["ماذا؟", "لا"], ["x", "y"], "- x\n- y"),
         ("- Yes", ["- Yes"], ["- Ja"], "- Ja"),
         ("A dog\n- and a cat -", ["A dog - and a cat -"], ["x"], "x"),
         (  # with blank lines
