@@ -26,7 +26,10 @@ QUOTED_ROWS = 20  # a .tsv file whose first rows have quotes around every cell i
 HEADERS = frozenset(
     "source target src tgt trg input output text sentence sentences translation quelle ziel deutsch englisch 中文 英文 "
     "english german french spanish chinese en de fr pt nl cs pl ru zh ja ko tr fi sv vi ro hu uk ar hi us gb cn br "
-    "eng deu ger fra".split()
+    "eng deu ger fra el he fa th ka hy bg sr hr sk sl rus ukr kor jpn zho cmn tur ara ell heb vie korean japanese "
+    "turkish arabic greek hebrew russian ukrainian vietnamese hindi italian portuguese polish dutch czech "
+    "한국어 영어 日本語 英語 русский английский українська англійська türkçe ingilizce ελληνικά αγγλικά "
+    "العربية الإنجليزية עברית אנגלית فارسی انگلیسی français anglais español inglés italiano inglese português".split()
 )
 
 
@@ -74,7 +77,7 @@ class Tables:
 def _warn_of_header(file: Path) -> None:
     """Print a warning if the first row of a table without a header consists of names of columns."""
     names = [cell.strip() for cell in next(read_lines(file)).split("\t")]
-    words = [{*re.findall(r"[^\W\d_]+", name.lower())} for name in names]
+    words = [{*re.findall(r"[^\W\d_]+", name.replace("İ", "i").lower())} for name in names]
     headings = [name for name, parts in zip(names, words, strict=True) if parts and parts <= HEADERS]
     if len(headings) > 1:
         columns = ",".join(headings[:2])

@@ -177,7 +177,13 @@ def test_raw_quotes_in_tab_separated_text_stay(tmp_path: Path) -> None:
     assert list(TableFile(tmp_path / "a.tsv", "train", None)) == rows * 9
 
 
-@pytest.mark.parametrize("names", ["en,de", "source,target", "text_en,text_de", "en-US,de-DE", "Sentence 1,Sentence 2"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        *("en,de", "source,target", "text_en,text_de", "en-US,de-DE", "Sentence 1,Sentence 2"),
+        *("한국어,영어", "日本語,英語", "İngilizce,Türkçe", "Русский,English", "el,en", "Korean,eng"),
+    ],
+)
 def test_a_header_that_nobody_named_is_mentioned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], names: str
 ) -> None:
