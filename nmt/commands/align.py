@@ -10,7 +10,15 @@ from functools import partial
 from itertools import islice
 
 from nmt.alignment.aer import LostWords
-from nmt.commands.options import ModelOptions, command, load_model, require_attention, warn_of_line, warn_of_unspaced
+from nmt.commands.options import (
+    ModelOptions,
+    command,
+    load_model,
+    refuse_same_files,
+    require_attention,
+    warn_of_line,
+    warn_of_unspaced,
+)
 from nmt.commands.streams import GROUP, STDIN, input_groups, is_stdout, line_counter, line_writer
 from nmt.data.lexicon import LinkCounts
 from nmt.errors import UserError, counted, print_message
@@ -49,6 +57,8 @@ class AlignOptions(ModelOptions):
             raise UserError(f"{missing}=null: a file of one side is not enough; add {missing}=FILE")
         if self.lexicon is not None and is_stdout(self.lexicon):
             raise UserError(f"lexicon={self.lexicon}: stdout already gets the links; name a file")
+        for side, path in (("src", self.src), ("tgt", self.tgt)):
+            refuse_same_files({side: path, "lexicon": self.lexicon})
 
 
 @command(HELP, AlignOptions)

@@ -16,7 +16,7 @@ from pathlib import Path
 from nmt.commands.options import command
 from nmt.errors import UserError, counted, reason
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings
-from nmt.inference.run_files import MODEL_FILE
+from nmt.inference.run_files import ADAPTER, MODEL_FILE
 from nmt.system.machine import (
     allowed_cores,
     available_memory,
@@ -127,9 +127,10 @@ def _slow_settings() -> Iterator[str]:
         yield f"quota={quota:g}: a container or service limits the CPU time; raise it, or expect its share of the speed"
     elif usable_cores() < allowed_cores():
         yield f"OMP_NUM_THREADS={threads}: {allowed_cores()} cores are allowed; unset it to use all"
-    if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > allowed_cores() + 0.5:
-        cores = counted(allowed_cores(), "core")
-        yield f"load={load:.1f}: other programs use much of the {cores}; stop them before you time anything"
+    cores = os.cpu_count() or allowed_cores()  # the load is that of the whole machine
+    if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > cores + 0.5:
+        all_cores = f"more than the {counted(cores, 'core')} of the machine"
+        yield f"load={load:.1f}: {all_cores}; stop other programs before you time anything"
 
 
 def _slow_processor() -> Iterator[str]:
@@ -193,6 +194,6 @@ def _model(folder: str, problems: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _size(folder: Path) -> int:
-    """Return the bytes of the trained model, or of all files of a deployment."""
-    model = folder / MODEL_FILE
-    return sum(file.stat().st_size for file in ([model] if model.is_file() else folder.iterdir()))
+    """Return the bytes of the trained model or adapter, or of all files of a deployment."""
+    trained = [file for name in (MODEL_FILE, ADAPTER) if (file := folder / name).is_file()]
+    return sum(file.stat().st_size for file in trained or folder.iterdir())

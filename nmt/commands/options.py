@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -136,6 +137,14 @@ def require_attention(translator: Translator, setting: str) -> None:
     """Raise UserError if the model has no attention; ``setting`` is the argument that needs alignments."""
     if not translator.attention.reads_source:
         raise UserError(f"{setting}: needs alignments, but this model has no attention; use another model")
+
+
+def refuse_same_files(paths: Mapping[str, str | None]) -> None:
+    """Raise UserError if two of the settings name one file, which the command would overwrite."""
+    keys: dict[str, str] = {}
+    for key, path in paths.items():
+        if path is not None and (other := keys.setdefault(os.path.realpath(path), key)) != key:
+            raise UserError(f"{key}={path}: same file as {other}={paths[other]}; choose two different files")
 
 
 EMPTY = "its translation is empty"

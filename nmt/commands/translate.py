@@ -18,6 +18,7 @@ from nmt.commands.options import (
     command,
     load_model,
     refuse_both,
+    refuse_same_files,
     require_attention,
     translate_lines,
     warn_of_cuts,
@@ -163,10 +164,7 @@ def _require_different_files(options: TranslateOptions) -> None:
     paths = {"output": options.output, "input": options.input, "memory": options.memory, "prefix": options.prefix}
     paths |= {"alignments": options.alignments, "search.lexicon": options.search.lexicon}
     paths |= {"search.glossary": options.search.glossary}
-    keys: dict[Path, str] = {}
-    for key, path in paths.items():
-        if path is not None and (other := keys.setdefault(Path(os.path.realpath(path)), key)) != key:
-            raise UserError(f"{key}={path}: same file as {other}={paths[other]}; choose two different files")
+    refuse_same_files(paths)
     for key in ("prefix", "search.lexicon", "search.glossary"):
         if paths[key] == "-" and options.input is None and options.memory is None:
             raise UserError(f"{key}=-: stdin already has the text; name a file")

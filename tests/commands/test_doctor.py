@@ -28,7 +28,8 @@ def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     for name, value in healthy.items():
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(module.os, "getloadavg", lambda: (0.0, 0.0, 0.0), raising=False)
+    monkeypatch.setattr(module.os, "getloadavg", lambda: (5.0, 0.0, 0.0), raising=False)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 5)  # another program may use the fifth one
     monkeypatch.setattr(torch.version, "cuda", None)  # the tests may run with a CUDA build and no GPU
 
 
@@ -42,7 +43,7 @@ def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("instruction_sets", [], "processor: has no AVX2"),
         ("_free", 0.5, "disk=0.5 GB"),
         ("installed", None, "torch: not installed"),
-        ("getloadavg", (6.0, 1.0, 1.0), "load=6.0: "),
+        ("getloadavg", (6.0, 1.0, 1.0), "load=6.0: more than the 5 cores of the machine; stop other programs before "),
     ],
 )
 def test_a_condition_that_slows_the_toolkit_down_is_named(
@@ -74,6 +75,12 @@ def test_a_model_and_its_engines_are_described(model: Path, deployment: Path, ca
     assert any(line.split() == ["engines", "onnx"] for line in lines)
     assert any(line.startswith(f"note: model={deployment}: ") for line in lines)  # no torch model
     expect_error("^model=missing: no such folder; ", call, doctor, "model=missing")
+
+
+def test_size_is_that_of_the_trained_file(tmp_path: Path, call: Call) -> None:
+    for name, size in (("curve.png", 700_000), ("adapter.safetensors", 300_000)):
+        (tmp_path / name).write_bytes(bytes(size))
+    assert any("attention, 0.3 MB" in line for line in call(doctor, f"model={tmp_path}").lines)
 
 
 @pytest.mark.parametrize(

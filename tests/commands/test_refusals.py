@@ -141,6 +141,10 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     align: [
         ("model=MODEL src=src", "tgt=null: a file of one side is not enough; add tgt=FILE"),
         ("model=MODEL src=- tgt=-", "-: stdin is one file, not 2; name the other files"),
+        (
+            "model=MODEL src=src tgt=tgt lexicon=./tgt",
+            "lexicon=./tgt: same file as tgt=tgt; choose two",
+        ),
         ("model=MODEL src=src tgt=tgt lexicon=-", "lexicon=-: stdout already gets the links; name a file"),
         ("model=MODEL src=src tgt=nowhere", "nowhere: No such file"),
         ("model=MODEL src=src tgt=one", "src has 4 lines, one has 1 line:"),
