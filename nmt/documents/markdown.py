@@ -12,6 +12,7 @@ from nmt.documents.segments import has_letters
 from nmt.errors import UserError, print_message
 from nmt.inference.markup import MARKUP
 from nmt.inference.protection import AFTER_ADDRESS
+from nmt.text.writing import JOINT
 
 FRONT_MATTER = re.compile(  # YAML, or TOML
     r"(?:---[ \t]*\n.*?\n(?:---|\.\.\.)|\+\+\+[ \t]*\n.*?\n\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
@@ -283,10 +284,12 @@ def _fragment(content: str, tokens: Sequence[Any]) -> tuple[str, dict[str, Mark]
         if not length:
             return None
         source = SOFT_BREAK.sub(" ", content[at : at + length])
+        around = content[max(at - 1, 0) : at + length + 1]
         at += length
         types: tuple[str, ...] = (token.type,)
         if token.type in TEXTS:
-            line += html.escape(token.content, quote=False) if token.type != "softbreak" else " "
+            blank = "" if JOINT.search(around) else " "
+            line += html.escape(token.content, quote=False) if token.type != "softbreak" else blank
             continue
         if token.type == "html_inline":
             line += source

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from nmt.data.words import overlapping
 from nmt.inference.terms import Units, aligned_units, core_span, insertion_index
 from nmt.inference.translation import Translation
+from nmt.text.writing import JOINT
 
 # A comment, CDATA or PHP, which may lack its end, a declaration, or a tag, whose quoted attributes may hold ">".
 MARKUP = re.compile(
@@ -91,7 +92,7 @@ def fragment_parts(fragment: str) -> Iterator[MarkupPart]:
 
 
 def _text(escaped: str) -> str:
-    return SPACES.sub(" ", html.unescape(escaped))
+    return SPACES.sub(" ", JOINT.sub("", html.unescape(escaped)))
 
 
 class Tag(NamedTuple):

@@ -143,6 +143,8 @@ def test_code_and_links_stay_and_marks_are_balanced(block: str, parts: list[str]
         ("a^2^ CO~2~ H~2~O", "a<!nmt-0> CO<!nmt-1> H~2~O", "x<!nmt-0> y<!nmt-1>", "x^2^ y~2~"),
         ("a $b_1 + c$ $5 or $10", "a <code>nmt-0</code> $5 or $10", "<code>nmt-0</code> $7", "$b_1 + c$ $7"),
         ("a $$b$$ $d\\$e$", "a <code>nmt-0</code> <code>nmt-1</code>", "<code>nmt-1</code>", "$d\\$e$"),
+        # Chinese and Japanese have no blank where a line ends.
+        ("今日は\n  寒い。\nok\n*我*\n们", "今日は寒い。 ok <nmt-0>我</nmt-0> 们", "<nmt-0>x</nmt-0>", "*x*"),
         # A translation has no marks itself.
         ("a", "a", "1. x", "1\\. x"),
         ("a", "a", "# *x* a_b _c &lt;b&gt;", "\\# \\*x\\* a_b \\_c \\<b>"),

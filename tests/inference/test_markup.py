@@ -218,3 +218,8 @@ def test_lines_of_html_are_translated() -> None:
                 assert tree.balanced and tree.parents == Tree(line).parents
                 if not line.startswith("<code>"):
                     assert tree.text == html.unescape(text.text)
+
+
+def test_chinese_and_japanese_have_no_blank_where_a_line_ends() -> None:
+    line = "今日は\n   寒い。 <b>我\n们</b> a\nb 가\n나"
+    assert Protection(None, placeholders=False, markup=True).protect(line).text == "今日は寒い。 我们 a b 가 나"
