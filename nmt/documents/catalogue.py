@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gettext
 import html
 import re
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from nmt.errors import UserError, reason
 ESCAPE = re.compile(r'(?:msg[^"\n]*)?"(?:[^\\]|\\[bfnrtv"\\])*(\\[^bfnrtv"\\])')
 CHARSET = re.compile(r"(?<=charset=)[^;\s]*")
 PLURALS = re.compile(r"nplurals=\s*(\d{1,2}\b|INTEGER)")  # msginit replaces the word of a template
+FORMULA = re.compile(r"\bplural=([^;]*)")  # of the form for n things
 NO_CHARSET = ("", "CHARSET", "ASCII", "US-ASCII")  # xgettext writes the second one into templates
 
 
@@ -66,18 +68,27 @@ class Catalogue:
         return [line for _, segments in self._messages for part in segments for line in part.lines]
 
     def fill(self, translations: Sequence[str]) -> str:
-        """Return the file with these translations of its lines. Of several plural forms, the first is the singular."""
+        """Return the file with these translations of its lines. Of several plural forms, one is the singular."""
         remaining: Iterator[str] = iter(translations)
+        singular = self._singular()
         for entry, segments in self._messages:
             texts = [part.fill([next(remaining) for _ in part.indices]) for part in segments]
             if entry.msgid_plural:
                 numbers = sorted({*entry.msgstr_plural, *self._forms}) or [0]
-                entry.msgstr_plural = {number: texts[len(numbers) == 1 or number > 0] for number in numbers}
+                entry.msgstr_plural = {number: texts[len(numbers) == 1 or number != singular] for number in numbers}
             else:
                 entry.msgstr = texts[0]
             if "fuzzy" not in entry.flags:
                 entry.flags.append("fuzzy")
         return str(self._file)
+
+    def _singular(self) -> int:
+        """Return the number of the form for one thing: the first one, but in Arabic the second."""
+        formula = FORMULA.search(self._file.metadata.get("Plural-Forms", ""))
+        try:
+            return int(gettext.c2py(formula[1])(1)) if formula else 0
+        except (ValueError, ArithmeticError):
+            return 0
 
     def _name_charset(self, name: str) -> None:
         """Write UTF-8 into a header without a charset: programs read translations by it."""

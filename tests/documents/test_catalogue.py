@@ -111,13 +111,33 @@ def test_escapes_that_polib_would_change_are_refused(escape: str) -> None:
 
 
 def test_all_plural_forms_of_the_header_are_filled() -> None:
-    header = 'msgid ""\nmsgstr "Plural-Forms: nplurals={}; plural=n;\\n"\n\n'
+    header = 'msgid ""\nmsgstr "Plural-Forms: nplurals={}; plural=n!=1;\\n"\n\n'
     message = 'msgid "dog"\nmsgid_plural "dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n'
     filled = Catalogue(header.format(" 3") + message, "a.po").fill(["pes", "psy"])
     assert re.findall(r"msgstr\[(\d)\] (.*)", filled) == [("0", '"pes"'), ("1", '"psy"'), ("2", '"psy"')]
     Catalogue(f'{header.format("INTEGER")}msgid "a"\nmsgstr ""', "a.pot")
     with pytest.raises(UserError, match=r"^a\.pot: nplurals=INTEGER: a template .*; make .* msginit -i a\.pot -l de$"):
         Catalogue(header.format("INTEGER") + message, "a.pot")
+
+
+@pytest.mark.parametrize(
+    ("formula", "count", "singular"),
+    [
+        ("n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5", 6, 1),  # Arabic
+        ("(n%100==1 ? 1 : n%100==2 ? 2 : n%100==3 || n%100==4 ? 3 : 0)", 4, 1),  # Slovenian
+        ("n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2", 3, 0),  # Russian
+        ("n > 1", 2, 0),
+        ("EXPRESSION", 2, 0),
+        ("n/0", 2, 0),
+    ],
+)
+def test_the_singular_is_the_form_for_one_thing(formula: str, count: int, singular: int) -> None:
+    header = f'msgid ""\nmsgstr "Plural-Forms: nplurals={count}; plural={formula};\\n"\n\n'
+    catalogue = Catalogue(f'{header}msgid "dog"\nmsgid_plural "dogs"\nmsgstr[0] ""\n', "a.po")
+    filled = catalogue.fill(["Hund", "Hunde"])
+    assert [f'msgstr[{number}] "{"Hund" if number == singular else "Hunde"}"' in filled for number in range(count)] == [
+        True
+    ] * count
 
 
 def test_the_only_plural_form_is_the_plural() -> None:
