@@ -13,7 +13,7 @@ from nmt.inference.markup import NOTE, Tag, fragment_parts, place_tags
 from nmt.inference.terms import Edit, EditedText, Required, write_terms
 from nmt.inference.translation import Translation
 from nmt.text.glossary import Glossary
-from nmt.text.writing import UNSPACED
+from nmt.text.writing import UNSPACED, WITHOUT_BLANKS
 
 AFTER_ADDRESS = r"\u3001-\u3003\u3008-\u301f\uff01-\uff1f"  # marks of Chinese and Japanese, which need no spaces
 LETTER = rf"[^\W{UNSPACED.pattern[1:-1]}]"
@@ -111,7 +111,7 @@ class Protection:
         for part in fragment_parts(line):
             if part.kind == "tag":
                 is_image = not part.name and not part.text.startswith("<!") and not NOTE.match(part.text)
-                if is_image and text and not text[-1].isspace():
+                if is_image and text and not (text[-1].isspace() or WITHOUT_BLANKS.match(text[-1])):
                     text += " "  # between two words
                 tags.append(Tag(len(text), part.text, part.name))
             elif part.kind == "opaque":

@@ -21,7 +21,7 @@ from nmt.inference.translation import Translation
 from nmt.search.required import RequiredTexts, Spelling
 from nmt.text.specials import UNK
 from nmt.text.tokenizer import Tokenizer
-from nmt.text.writing import UNSPACED
+from nmt.text.writing import UNSPACED, WITHOUT_BLANKS
 
 MAX_PIECES = 32  # of the texts of a line: the time of the search grows with them
 
@@ -237,7 +237,9 @@ def core_span(text: str, start: int, stop: int) -> tuple[int, int] | None:
 
 
 def _space(left: str, right: str) -> str:
-    return " " if right and not (UNSPACED.match(left) and UNSPACED.match(right)) else ""
+    """Return the blank between two characters: none beside a mark of Chinese, or between letters without spaces."""
+    has_mark = any(WITHOUT_BLANKS.match(side) and not UNSPACED.match(side) for side in (left, right))
+    return "" if not right or has_mark or (UNSPACED.match(left) and UNSPACED.match(right)) else " "
 
 
 def insertion_index(links: Sequence[int], start: int, stop: int) -> int:

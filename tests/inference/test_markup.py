@@ -220,6 +220,7 @@ def test_lines_of_html_are_translated() -> None:
                     assert tree.text == html.unescape(text.text)
 
 
-def test_chinese_and_japanese_have_no_blank_where_a_line_ends() -> None:
-    line = "今日は\n   寒い。 <b>我\n们</b> a\nb 가\n나"
-    assert Protection(None, placeholders=False, markup=True).protect(line).text == "今日は寒い。 我们 a b 가 나"
+def test_chinese_and_japanese_have_no_blank_where_a_line_or_picture_ends_a_word() -> None:
+    line = "今日は\n   寒い。 <b>我\n们</b> a\nb 가\n나 按<img>钮 c<img>d"
+    text = Protection(None, placeholders=False, markup=True).protect(line).text
+    assert text == "今日は寒い。 我们 a b 가 나 按钮 c d"

@@ -312,6 +312,14 @@ def test_scripts_without_spaces_are_changed_by_token() -> None:
     assert write_terms(translation, source, [Required(2, 4, "好き")]).text == target
     nowhere = replace(translation, alignment=translation.alignment * [1, 1, 0, 1])
     assert write_terms(nowhere, source, [Required(2, 4, "北京")]).text == "私は東京が好き北京"
+    marked = replace(
+        translation,
+        text="私は、東京。",
+        tokens=["▁私", "は", "、", "東京", "。", "</s>"],
+        alignment=np.eye(4)[[0, 0, 1, 0, 0, 3]],
+    )
+    for term in ("北京", "NY"):
+        assert write_terms(marked, source, [Required(2, 4, term)]).text.startswith(f"私は、{term}")
 
 
 @pytest.mark.parametrize("before", ["", "请访问", "見て（", "ดู"])
