@@ -208,7 +208,7 @@ SIMPLIFIED = str.maketrans(
     "們這來個國說時為會學對過還後經動現樣開長問給見頭麼兩東車書幾話語電風飛馬魚鳥黃點無當從聽讀寫買賣愛關",
     "们这来个国说时为会学对过还后经动现样开长问给见头么两东车书几话语电风飞马鱼鸟黄点无当从听读写买卖爱关",
 )
-QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛ʼ´`′", "'"), **dict.fromkeys("“”„‟«»″", '"')})
+QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛ʼ´`′׳『』", "'"), **dict.fromkeys("“”„‟«»″״「」", '"')})
 WIDE = re.compile("[\u3000\uff00-\uffef]+")
 DIGIT = re.compile(r"\d")
 SPACED_MARK = re.compile(

@@ -16,10 +16,12 @@ from nmt.text.writing import UNSPACED
 STEM = "*"  # at the end of a term: any letters may follow
 SENTENCE_ENDS = frozenset(".!?:…;։")  # also of Greek and Armenian
 TURKISH = {"I": "ı", "İ": "i"}  # small letters of Turkish and Azerbaijani
-APOSTROPHES = "'’ʼ"
+APOSTROPHES = "'’ʼ׳"
 ACCENTS = "՛՜՞"  # of Armenian, in the last syllable of a word: the emphasis, exclamation and question marks
 # Marks that people write in different ways; U+0640 makes an Arabic word longer.
-FOLDED = str.maketrans({**dict.fromkeys(APOSTROPHES, "'"), **dict.fromkeys("‐‑", "-"), **dict.fromkeys(f"ـ{ACCENTS}")})
+FOLDED = str.maketrans(
+    {"״": '"', **dict.fromkeys(APOSTROPHES, "'"), **dict.fromkeys("‐‑", "-"), **dict.fromkeys(f"ـ{ACCENTS}")}
+)
 
 
 class Match(NamedTuple):

@@ -94,6 +94,7 @@ FORMS = {
     "Romanian cedillas": ("și țara ține la oamenii săi acum", "șț", "şţ", "the same letters"),
     "digits": ("سنة ٣٠ يوم ١٢ كتاب ٤٥ ساعة", "٠١٢٣٤٥", "012345", "the same digits"),
     "niqqud": ("הַיֶּלֶד קוֹרֵא סֵפֶר אָדֹם בַּיִת", "\u05b7\u05b6\u05b9\u05b5\u05b8\u05b4\u05bc", None, "the same vowel marks"),
+    "gershayim": ('צה"ל הוא דו"ח של רמטכ"ל עם יו"ר', '"', "״", "the same quotation marks"),
     "traditional Chinese": (
         "我们 这个 国家 来说 时间 学习 看见 你好",
         "们这个国来说时间学见",

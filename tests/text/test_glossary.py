@@ -58,6 +58,7 @@ def test_terms_are_matched(line: str, expected: list[tuple[str, str]]) -> None:
     [
         ("Mother's Day", "on Mother’s Day"),
         ("м’ята", "та мʼята"),
+        ('צה"ל', "כתב צה״ל"),
         ("vis-à-vis", "seul vis‑à‑vis"),
         ("ինչպես", "դու ինչպե՞ս ես"),
         ("դու", "ես և դու՞ ես"),
