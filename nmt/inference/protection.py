@@ -110,7 +110,9 @@ class Protection:
         unused = (chr(number) for number in count(0xF0000) if chr(number) not in line)
         for part in fragment_parts(line):
             if part.kind == "tag":
-                is_image = not part.name and not part.text.startswith("<!") and not NOTE.match(part.text)
+                is_image = (
+                    not part.name and not part.text.lower().startswith(("<!", "<wbr")) and not NOTE.match(part.text)
+                )
                 if is_image and text and not (text[-1].isspace() or WITHOUT_BLANKS.match(text[-1])):
                     text += " "  # between two words
                 tags.append(Tag(len(text), part.text, part.name))

@@ -155,6 +155,8 @@ def without_code(tree: Tree) -> dict[tuple[str, ...], int]:
         ("in <a href='#n'>2024</a>", "bis 2024", "0-0 1-1", "bis <a href='#n'>2024</a>"),
         ("a <sup>dog</sup>", "ein Hund", "0-0 1-1", "ein <sup>Hund</sup>"),
         ("H<sub>2</sub>O x", "H2O y", "0-0 1-1", "<sub>H2O</sub> y"),
+        # A word may be divided there, but it is one word.
+        ("a super<wbr>dog runs", "ein Hund läuft", "0-0 1-1 2-2", "ein Hund<wbr> läuft"),
         # The pronunciation of a word, as in Japanese, does not belong to the sentence.
         (
             "<ruby>犬<rp>(</rp><rt>いぬ</rt><rp>)</rp></ruby> 赤",
