@@ -209,8 +209,8 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
 
     Lists and captions in lower case have no line with two sentences.
     """
-    broken = sum(
-        after[:1].islower() and (before[-1:].isalpha() or before.endswith((",", "-")))
+    broken = sum(  # every word of Georgian has small letters only, and no capital in titles
+        after[:1] != after[:1].title() and (before[-1:].isalpha() or before.endswith((",", "-")))
         for before, after in pairwise(lines)
     )
     letters = (match[1] for line in lines for match in NEXT_SENTENCE.finditer(line))

@@ -115,6 +115,10 @@ def test_lines_of_other_scripts_with_capitals_are_judged_too(sentence: str) -> N
     assert not reader._is_wrapped([sentence] * 12)
 
 
+def test_georgian_titles_are_not_taken_for_broken_sentences() -> None:
+    assert not reader._is_wrapped(["პატარა კატა თოვლში", "ძაღლი", "აშშ. USA და საქართველო"] * 9)
+
+
 def test_lines_that_come_one_by_one_are_judged_when_their_number_has_doubled(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
