@@ -275,7 +275,7 @@ def _translate_document(
     """Translate a document, such as a page or subtitles. A sentence that cannot be translated stays as it is."""
     from nmt.documents.catalogue import Catalogue
     from nmt.documents.markdown import Markdown
-    from nmt.documents.segments import Segments, name_utf8, split_text
+    from nmt.documents.segments import Segments, direction_problem, name_utf8, split_text
     from nmt.documents.subtitles import split_subtitles
 
     name = options.input or STDIN
@@ -297,6 +297,8 @@ def _translate_document(
     warn = warn_of_line(name, "it stays as it is", separator=": sentence ")
     translations = translate_lines(translator, sources, search, markup=True, on_failure=warn, unit="sentence")
     texts = [best.text or source for best, source in zip(translations, sources, strict=True)]
+    if options.format == "html" and (problem := direction_problem("\n".join(lines), texts)):
+        print_message(f"warning: {name}: {problem}")
     write(segments.fill(texts).removesuffix("\n").split("\n") if lines else [])
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +23,8 @@ INLINE = frozenset(  # elements within a sentence; all others end it
 CHARSET = re.compile(
     r"""<meta\s[^<>]*?charset\s*=\s*["']?([\w.:-]+)|<\?xml\s[^<>]*?encoding=["']([\w.:-]+)""", re.IGNORECASE
 )
+WHOLE_PAGE = re.compile(r"<(?:html|body)\b", re.IGNORECASE)
+DIRECTION = re.compile(r"<(?:html|body)\s[^<>]*?\bdir\s*=\s*[\"']?(rtl|ltr)|\bdirection\s*:\s*(rtl|ltr)", re.IGNORECASE)
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
 
@@ -105,6 +109,19 @@ def name_utf8(page: str, name: str) -> str:
             raise UserError(f"{name}: charset={charset}: the page must name UTF-8; {fix}")
         print_message(f"{name}: charset={charset}: the output is UTF-8, and names charset=UTF-8")
     return named
+
+
+def direction_problem(page: str, translations: Sequence[str]) -> str | None:
+    """Return a warning if an HTML page is shown in the other direction than its translations are written in."""
+    text = html.unescape(MARKUP.sub("", " ".join(translations)))
+    classes = Counter(map(unicodedata.bidirectional, text))
+    needed = "rtl" if classes["R"] + classes["AL"] > classes["L"] else "ltr"
+    match = DIRECTION.search(page)
+    named = (match[1] or match[2]).lower() if match else "ltr"
+    if needed == named or not WHOLE_PAGE.search(page) or not classes["R"] + classes["AL"] + classes["L"]:
+        return None
+    way = "from right to left" if needed == "rtl" else "from left to right"
+    return f'its translation is written {way}; write <html dir="{needed}"> into it'
 
 
 def _is_ascii_in(page: str, charset: str) -> bool:

@@ -7,7 +7,7 @@ from builders import expect_error
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.documents.segments import name_utf8, split_text
+from nmt.documents.segments import direction_problem, name_utf8, split_text
 from nmt.inference.markup import MARKUP, MOST_UNCLOSED, untranslated_end
 
 
@@ -71,6 +71,25 @@ def test_pages_name_the_charset_of_their_translation(head: str, text: str, capsy
         f"a.html: charset={charset}: the output is UTF-8, and names charset=UTF-8\n"
         for charset in ("ISO-8859-1", "latin1")
     )
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "needed"),
+    [
+        ("<html lang='en'><p>a", "كتاب <b class='a b c d e f'>1</b>", "rtl"),
+        ('<HTML lang=en\n dir="ltr"><p>a', "ספר", "rtl"),
+        ("<html dir=rtl><p>a", "كتاب", None),
+        ("<html><style>body { direction: rtl }</style><p>a", "كتاب", None),
+        ("<html><body dir='rtl'><p>a", "a dog", "ltr"),
+        ("<html lang='ar'><p>a", "a dog, كلب", None),
+        ("<p>a", "كتاب", None),
+        ("<html dir=rtl><p>1", "1", None),
+    ],
+)
+def test_a_page_in_the_other_direction_is_named(page: str, text: str, needed: str | None) -> None:
+    problem = direction_problem(page, [text])
+    assert (problem is None) is (needed is None)
+    assert needed is None or f'write <html dir="{needed}"> into it' in (problem or "")
 
 
 @pytest.mark.parametrize("charset", ["ISO-2022-JP", "UTF-7", "UTF-16", "no-charset"])
