@@ -170,23 +170,30 @@ def line_writer(path: str | None, *, keep: bool = True) -> Iterator[Callable[[It
         try:
             with compressed(file, path) as stream:
                 yield write
-        except OSError:  # such as a full disk, or a closed pipe
-            raise
-        except BaseException:
+        except BaseException as error:
             if keep and done and os.path.isfile(file.fileno()):
-                print_message(f"{path}: not written; {counted(done, 'finished line')} kept in {_keep(file, path)}")
+                kept = counted(done, "finished line")
+                if isinstance(error, OSError):  # such as a full disk
+                    kept = "finished lines, of which the last may be cut,"
+                with suppress(OSError):
+                    print_message(f"{path}: not written; {kept} kept in {_keep(file, path)}")
             raise
 
 
 def _keep(file: BinaryIO, path: str) -> str:
-    """Copy the lines written so far into a new file beside ``path``, and return its name."""
-    file.flush()
+    """Keep the lines written so far in a new file beside ``path``, and return its name."""
+    with suppress(OSError):
+        file.flush()
     ending = next((ending for ending in COMPRESSED if path.endswith(ending)), "")
     names = (f"{path.removesuffix(ending)}.unfinished{number}{ending}" for number in ("", *map(str, range(2, 10000))))
     name = next(name for name in names if not os.path.lexists(name))
-    with replace_file(name) as kept, open(os.dup(file.fileno()), "rb") as written:
-        written.seek(0)
-        shutil.copyfileobj(written, kept)
+    number = file.fileno()
+    try:  # a full disk has no room for a copy; only with src_dir_fd, os.link follows the link of /proc
+        os.link(f"/proc/self/fd/{number}", name, src_dir_fd=number)
+    except (OSError, NotImplementedError):  # another system than Linux, or a file system without links
+        with replace_file(name) as kept, open(os.dup(number), "rb") as written:
+            written.seek(0)
+            shutil.copyfileobj(written, kept)
     return name
 
 

@@ -176,6 +176,25 @@ def test_finished_lines_stay_after_an_interrupt(
     assert (tmp_path / "out.unfinished").read_text() == "A\nB\n"
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="elsewhere, the lines would be copied")
+def test_finished_lines_stay_if_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    resource = pytest.importorskip("resource")
+    words = [f"input={tmp_path}/in.txt", f"output={tmp_path}/out"]
+    (tmp_path / "in.txt").write_text(f"{'a' * 99}\n" * 1000)
+    used, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))
+    try:
+        expect_error("out: cannot write: ", Run(Echo(), monkeypatch).output, words)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (used, hard))
+    kept = tmp_path / "out.unfinished"
+    assert f"finished lines, of which the last may be cut, kept in {kept}" in capfd.readouterr().err
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "in.txt", kept]
+    assert kept.read_text().startswith(f"{'A' * 99}\n" * 500)
+
+
 def test_a_dash_means_stdin_and_stdout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(Echo(), monkeypatch)
     monkeypatch.chdir(tmp_path)
