@@ -64,7 +64,7 @@ class Reader:
         if isinstance(model, Ensemble):
             raise UserError("an ensemble cannot score given translations or store memories; name a single model")
         if isinstance(model, OnnxModel):
-            model.verify()  # the folder may hold another model now
+            model.require_unchanged()  # the folder may hold another model now
         return load_torch(model.root, model.settings) if isinstance(model, OnnxModel) else cast(Any, model)
 
     def encode(self, line: str) -> list[int]:

@@ -152,11 +152,15 @@ class OnnxModel:
         names = [self.step_name, ALIGN, *([] if self.torch_encodes else [self.encode_name])]
         names += [SHORTLIST] if self.settings.shortlist else []
         shared = (self.search_name, f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin")
+        self.require_unchanged()
+        for name in [*names, *(name for name in shared if name in self.properties.checksums)]:
+            verified(self.folder / name, self.properties.checksums)
+
+    def require_unchanged(self) -> None:
+        """Raise UserError if the folder holds other graphs, or another model, than when this model was loaded."""
         present = _Export(self.root)
         if self.engine_name not in present.engines or present.checksums != self.properties.checksums:
             raise UserError(f"{self.root}: replaced or deleted since it was loaded; load it again")
-        for name in [*names, *(name for name in shared if name in self.properties.checksums)]:
-            verified(self.folder / name, self.properties.checksums)
 
     @cached_property
     def _all_threads(self) -> OnnxEngine:
@@ -181,7 +185,7 @@ class OnnxModel:
         has_search = search.name in self.properties.checksums and is_utf8(search)
 
         def open_search() -> Any:
-            self.verify()  # again: a graph of a later export would take the memories of this encoder for its own
+            self.require_unchanged()  # a graph of a later export would take the memories of this encoder for its own
             return open_session(search, threads)
 
         return OnnxEngine(
