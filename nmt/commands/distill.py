@@ -30,6 +30,7 @@ HELP = """nmt-distill: let a teacher translate the training text, so that a smal
 
   nmt-distill model=runs/teacher src=train.en tgt=train.de output=distilled
   nmt-distill model=runs/teacher src=train.en.gz tgt=train.de.gz output=distilled engine=onnx workers=8
+  nmt-distill model=[runs/a,runs/b] …        the teacher is an ensemble of models with one vocabulary
   nmt-distill … min_chrf=30                  keep the reference where chrF is below 30
   nmt-distill … min_chrf=30 rejected=drop    drop these pairs
   nmt-distill … add_original=true            write the original pairs as well
@@ -55,7 +56,6 @@ class DistillOptions(WorkerOptions):
         **WorkerOptions.OWNERS,
         **dict.fromkeys(("search", "engine", "slots", "shortlist", "adapter", "workers", "cluster"), ["model"]),
     }
-    model: str | None
     translations: str | None
     src: str
     tgt: str

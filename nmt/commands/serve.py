@@ -145,12 +145,12 @@ def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str])
 
 def load_quietly(folder: str | list[str], settings: LoadSettings) -> Translator:
     """Return the translator of a folder, which prints no warnings about texts: they may be private."""
-    from nmt.inference.ensemble import Ensemble
+    from nmt.inference.ensemble import members
     from nmt.inference.onnx.model import OnnxModel
     from nmt.inference.translator import Translator
 
     loaded = load_model(folder, settings).loaded_model
-    for model in loaded.models if isinstance(loaded, Ensemble) else [loaded]:
+    for model in members(loaded):
         if isinstance(model, OnnxModel):
             model.load_graphs()  # nmt-export may replace them before the first request
     return Translator(loaded, check_text=False)

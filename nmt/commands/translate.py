@@ -115,10 +115,8 @@ def _require_consistent(options: TranslateOptions) -> None:
         raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
     if options.memory is not None and options.slots is not None:
         raise UserError(f"slots={options.slots}: a stored memory has a fixed number of slots; remove slots=")
-    if isinstance(options.model, list):
-        for key in ("memory", "workers"):
-            if (value := getattr(options, key)) is not None:
-                raise UserError(f"{key}={value}: not for an ensemble; remove {key}=, or name one model")
+    if isinstance(options.model, list) and options.memory is not None:
+        raise UserError(f"memory={options.memory}: not for an ensemble; remove memory=, or name one model")
     refuse_both(options, "prefix", "memory", "workers")
     if options.workers is not None:
         _require_shards(options)
@@ -325,6 +323,7 @@ def shard_results_of(
 
     Progress, and warnings about their lines, are printed on the way.
     """
+    assert options.model is not None
     from nmt.inference.shards import TranslateShard, shard_results
     from nmt.system.processes import ProcessWorkers, Workers
 
@@ -334,7 +333,7 @@ def shard_results_of(
         threads = max(1, usable_cores() // workers) if options.cluster is None else 1
     job = TranslateShard.of(
         translator,
-        Path(f"{options.model}"),
+        options.model,
         replace(options.load_settings, threads=threads),
         search=options.search,
         scores=scores,

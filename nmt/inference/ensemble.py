@@ -71,6 +71,11 @@ class EnsembleEngine:
         return self._engines[0].align(source[0], row, weights)
 
 
+def members(model: LoadedModel) -> Sequence[LoadedModel]:
+    """Return the models of an ensemble, or the ``model`` itself."""
+    return model.models if isinstance(model, Ensemble) else [model]
+
+
 @dataclass(frozen=True)
 class Ensemble:
     """Loaded models that translate together (``nmt.inference.engines.LoadedModel``)."""

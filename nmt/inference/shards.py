@@ -11,7 +11,7 @@ import os
 import shutil
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -26,7 +26,8 @@ from nmt.files.locks import LOCK_FILE, own_folder
 from nmt.files.private import remove_leftovers
 from nmt.files.reading import read_json
 from nmt.files.records import Records
-from nmt.inference.engines import LoadSettings
+from nmt.inference.engines import EngineName, LoadSettings
+from nmt.inference.ensemble import members
 from nmt.inference.load import load
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.reader import TextCheck
@@ -66,7 +67,7 @@ class TranslateShard:
     A line that the model or the machine cannot hold gives an empty line and a warning.
     """
 
-    model: Path
+    model: Path | list[Path]
     settings: LoadSettings
     search: SearchOptions
     scores: ScoreColumn
@@ -80,36 +81,37 @@ class TranslateShard:
     def of(
         cls,
         translator: Translator,
-        model: Path,
+        model: str | Path | Sequence[str | Path],
         settings: LoadSettings,
         *,
         search: SearchOptions,
         scores: ScoreColumn,
         alignments: bool,
     ) -> Self:
-        """Return the job for the model of ``translator``, in the folder ``model``.
+        """Return the job for the model of ``translator``, in the folder ``model``, or for an ensemble in several.
 
         Workers may have another working directory, and must use the engine of ``translator``.
         """
-        loaded = translator.loaded_model
+        models = members(translator.loaded_model)
+        engines: set[EngineName] = {it.engine_name if isinstance(it, OnnxModel) else "torch" for it in models}
         settings = replace(
             settings,
-            engine=loaded.engine_name if isinstance(loaded, OnnxModel) else "torch",
+            engine=engines.pop() if len(engines) == 1 else settings.engine,
             adapter=None if settings.adapter is None else Path(settings.adapter).absolute(),
         )
-        model = model.absolute()
+        folders = [Path(folder).absolute() for folder in ([model] if isinstance(model, str | Path) else model)]
         search = translator.search_options(search, alignments=alignments)
         lexicon, glossary = (
             None if file is None else str(Path(file).absolute()) for file in (search.lexicon, search.glossary)
         )
         search = replace(search, lexicon=lexicon, glossary=glossary)
         return cls(
-            model=model,
+            model=folders[0] if isinstance(model, str | Path) else folders,
             settings=settings,
             search=search,
             scores=scores,
             alignments=alignments,
-            fingerprint=translator_fingerprint(translator, model, settings.adapter),
+            fingerprint=translator_fingerprint(translator, folders, settings.adapter),
             contents=_contents(search),
         )
 
@@ -151,8 +153,11 @@ class TranslateShard:
             warnings.simplefilter("ignore")  # the command that started this worker has shown them
             # The command has read a part of every shard.
             translator = Translator(load(self.model, self.settings), check_text=False)
-        if translator_fingerprint(translator, self.model, self.settings.adapter) != self.fingerprint:
-            raise UserError(f"{self.model}: the model was replaced while it translated; repeat the command")
+        folders = [self.model] if isinstance(self.model, Path) else self.model
+        if translator_fingerprint(translator, folders, self.settings.adapter) != self.fingerprint:
+            raise UserError(
+                f"{', '.join(map(str, folders))}: the model was replaced while it translated; repeat the command"
+            )
         return translator
 
     def __getstate__(self) -> dict[str, Any]:
@@ -168,13 +173,17 @@ def _contents(search: SearchOptions) -> dict[str, str | None]:
     }
 
 
-def translator_fingerprint(translator: Translator, folder: Path, adapter: str | Path | None) -> str:
-    """Return a string that changes whenever the model in ``folder`` changes, or the adapter."""
-    if isinstance(translator.loaded_model, OnnxModel):
-        return fingerprint(translator.loaded_model.properties.checksums)
-    from nmt.inference.model_folder import model_fingerprint  # imports torch
+def translator_fingerprint(translator: Translator, folders: Sequence[Path], adapter: str | Path | None) -> str:
+    """Return a string that changes whenever a model in ``folders`` changes, or the adapter."""
+    fingerprints = list[str]()
+    for folder, model in zip(folders, members(translator.loaded_model), strict=True):
+        if isinstance(model, OnnxModel):
+            fingerprints.append(fingerprint(model.properties.checksums))
+            continue
+        from nmt.inference.model_folder import model_fingerprint  # imports torch
 
-    return " ".join(model_fingerprint(Path(path)) for path in (folder, adapter) if path is not None)
+        fingerprints += [model_fingerprint(Path(path)) for path in (folder, adapter) if path is not None]
+    return " ".join(fingerprints)
 
 
 SETTINGS = "settings.json"

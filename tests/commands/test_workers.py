@@ -211,7 +211,7 @@ def test_model_that_is_replaced_meanwhile_stops_its_workers(exported: Path) -> N
         search=SearchOptions(beam_size=1),
         scores=False,
         alignments=False,
-        fingerprint=translator_fingerprint(Translator.load(exported, engine="onnx"), exported, None),
+        fingerprint=translator_fingerprint(Translator.load(exported, engine="onnx"), [exported], None),
         contents={"glossary": None, "lexicon": None},
     )
     shard = Shard(0, 0, LINES[:2])

@@ -212,8 +212,8 @@ def test_shards_of_another_adapter_have_another_identity(base: Path, adapter: Pa
     """nmt-translate workers= continues shards of the same model with the same adapter only."""
     make_adapter(base.parent / "c", base, seed=2)
     translator = Translator.load(base, engine="torch")
-    fingerprints = [translator_fingerprint(translator, base, place) for place in (None, adapter, base.parent / "c")]
-    assert len({*fingerprints, translator_fingerprint(translator, save_base(base.parent / "d", seed=2), None)}) == 4
+    fingerprints = [translator_fingerprint(translator, [base], place) for place in (None, adapter, base.parent / "c")]
+    assert len({*fingerprints, translator_fingerprint(translator, [save_base(base.parent / "d", seed=2)], None)}) == 4
     assert fingerprints == [
-        translator_fingerprint(translator, base, place) for place in (None, adapter, base.parent / "c")
+        translator_fingerprint(translator, [base], place) for place in (None, adapter, base.parent / "c")
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from builders import MEMORY, forced_log_prob, save_random, tiny_config, write_lines
 from inference.conftest import WORDS
 
+from nmt.commands.distill import distill
 from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.onnx.export import ENGINES
@@ -73,11 +75,23 @@ def test_scores_are_means_and_do_not_depend_on_the_batch(folders: dict[str, Path
             assert best.text.startswith(prefix)
 
 
-def test_command_translates_with_an_ensemble(folders: dict[str, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [[], ["workers=2"]])
+def test_command_translates_with_an_ensemble(folders: dict[str, Path], workers: list[str], tmp_path: Path) -> None:
     source, output = write_lines(tmp_path / "in.txt", LINES), tmp_path / "out.txt"
     models = [str(folders[name]) for name in MEMBERS]
-    translate([f"model=[{','.join(models)}]", "engine=torch", f"input={source}", f"output={output}"])
+    translate([f"model=[{','.join(models)}]", "engine=torch", f"input={source}", f"output={output}", *workers])
     assert output.read_text("utf-8").splitlines() == Translator.load(models, engine="torch").texts(LINES)
+
+
+def test_teacher_can_be_an_ensemble(folders: dict[str, Path], tmp_path: Path) -> None:
+    """One model has graphs, so the engines differ."""
+    copy = shutil.copytree(folders["bahdanau"], tmp_path / "bahdanau", ignore=shutil.ignore_patterns("onnx"))
+    models = [str(copy), str(folders["memory"])]
+    lines = [line for line in LINES if line]
+    texts = [f"{side}={write_lines(tmp_path / side, lines)}" for side in ("src", "tgt")]
+    distill([f"model=[{','.join(models)}]", *texts, f"output={tmp_path / 'distilled'}"])
+    targets = (tmp_path / "distilled" / "train.tgt").read_text("utf-8").splitlines()
+    assert targets == Translator.load(models, engine="torch").texts(lines)
 
 
 @pytest.mark.parametrize(
@@ -105,5 +119,5 @@ def test_what_needs_one_model_is_refused(folders: dict[str, Path], tmp_path: Pat
     ensemble = Translator.load([folders["memory"]] * 2, engine="torch")
     with pytest.raises(UserError, match="^an ensemble cannot score .+; name a single model$"):
         ensemble.score([("a", "b")])
-    with pytest.raises(UserError, match=r"^workers=2: not for an ensemble; remove workers=, or name one model$"):
-        translate(["model=[a,b]", "workers=2", f"output={tmp_path / 'x'}"])
+    with pytest.raises(UserError, match=r"^memory=x: not for an ensemble; remove memory=, or name one model$"):
+        translate(["model=[a,b]", "memory=x", f"output={tmp_path / 'x'}"])
