@@ -170,6 +170,7 @@ def line_writer(path: str | None, *, keep: bool = True) -> Iterator[Callable[[It
         try:
             with compressed(file, path) as stream:
                 yield write
+            file.flush()  # here, so that the lines are kept if the disk is full
         except BaseException as error:
             if keep and done and os.path.isfile(file.fileno()):
                 kept = counted(done, "finished line")

@@ -177,14 +177,15 @@ def test_finished_lines_stay_after_an_interrupt(
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="elsewhere, the lines would be copied")
+@pytest.mark.parametrize("lines", [560, 1000])  # of 560 lines, the last are written when the file is complete
 def test_finished_lines_stay_if_the_disk_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     resource = pytest.importorskip("resource")
     words = [f"input={tmp_path}/in.txt", f"output={tmp_path}/out"]
-    (tmp_path / "in.txt").write_text(f"{'a' * 99}\n" * 1000)
+    (tmp_path / "in.txt").write_text(f"{'a' * 99}\n" * lines)
     used, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (55_000, hard))
     try:
         expect_error("out: cannot write: ", Run(Echo(), monkeypatch).output, words)
     finally:
