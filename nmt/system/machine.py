@@ -186,17 +186,17 @@ def _all_memory() -> int | None:
 
 
 def peak_memory_mb() -> float | None:
-    """Return the largest resident memory of this process in MB; None where the system does not report it."""
+    """Return the largest resident memory of this process in MB of 10⁶ bytes; None where the system reports none."""
     try:  # ``getrusage`` would include the memory of the parent process, which this process was copied from
         status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        return next(int(line.split()[1]) / 2**10 for line in status if line.startswith("VmHWM"))
+        return next(int(line.split()[1]) * 1024 / 10**6 for line in status if line.startswith("VmHWM"))
     except (OSError, StopIteration, ValueError):
         pass
     try:
         import resource
     except ImportError:  # Windows
         return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 10**6
 
 
 def processor_name() -> str:

@@ -82,3 +82,15 @@ print(torch.get_num_threads())
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert (run.stdout, run.stderr) == ("1\n", "threads: 1 of 8 cores, because the CPU quota is 1\n")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems count the memory of the parent too")
+def test_peak_memory_is_in_millions_of_bytes() -> None:
+    code = """
+from nmt.system.machine import peak_memory_mb
+before = peak_memory_mb()
+bytearray(b"x") * 400_000_000
+print(peak_memory_mb() - before)
+"""
+    grown = float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+    assert 395 < grown < 405
