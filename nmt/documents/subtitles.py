@@ -11,7 +11,7 @@ from nmt.documents.segments import Segments, has_letters
 from nmt.errors import UserError
 from nmt.files.compression import shell_name
 from nmt.inference.markup import MARKUP
-from nmt.text.writing import JOINT, WITHOUT_BLANKS
+from nmt.text.writing import WITHOUT_BLANKS
 
 TIME = r"\s*\d{1,3}:\d\d:\d\d[,.]\d{1,3}"
 TIMES = re.compile(rf"{TIME}\s*-->{TIME}(\s.*)?")
@@ -65,7 +65,7 @@ def split_subtitles(lines: Sequence[str], name: str) -> Segments:
             if not texts or (SPEAKER.match(line) and (SPEAKER.match(texts[0]) or SENTENCE.search(texts[-1]))):
                 texts.append(line)
             else:
-                texts[-1] = JOINT.sub("", f"{texts[-1]}\n{line}")
+                texts[-1] += f" {line}"  # also in Chinese, whose subtitles have blanks in place of marks
         for text in texts:
             speaker = SPEAKER.match(text) if len(texts) > 1 else None
             start = max(speaker.end() if speaker else 0, len(text) - len(text.lstrip(NOTES)))
