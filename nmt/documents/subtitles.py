@@ -124,5 +124,5 @@ def wrap(cue: str) -> str:
 
 def _width(text: str) -> int:
     """Return the columns that a text takes on a screen, where wide characters take two, and tags and accents none."""
-    visible = (character for character in re.sub(TAG, "", text) if unicodedata.category(character) not in ("Mn", "Me"))
-    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in visible)
+    visible = [letter for letter in re.sub(TAG, "", text) if unicodedata.category(letter) not in ("Mn", "Me", "Cf")]
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in visible)
