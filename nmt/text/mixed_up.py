@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -30,6 +32,11 @@ SIDES = ("source", "target")
 STYLES: dict[str, Callable[[str], object]] = {
     "capital letters": lambda line: line != line.lower(),
     "a space before a full stop or comma": SPACED.search,
+}
+CYRILLIC = re.compile("[а-яђјљњћџА-ЯЂЈЉЊЋЏ]")
+SERBIAN: dict[int, int | str] = {
+    **str.maketrans("абвгдђежзијклмнопрстћуфхцчш", "abvgdđežzijklmnoprstćufhcčš"),
+    **{ord("љ"): "lj", ord("њ"): "nj", ord("џ"): "dž"},
 }
 Texts = tuple[list[str], list[str]]
 
@@ -103,16 +110,23 @@ def _one_language(train: Texts, known: Sequence[set[str]]) -> Iterator[str]:
         yield f"{counts} of the target words in its sources; check that these are two languages"
 
 
+def _serbian_latin(word: str) -> str:
+    """Return a longer word of Serbian Cyrillic in Latin letters, and any other word as it is."""
+    return word.lower().translate(SERBIAN) if len(word) > 3 and CYRILLIC.search(word) else word
+
+
 def _mixed_letters(train: Texts, known: Sequence[set[str]], normalised: Collection[str]) -> Iterator[str]:
-    """Yield a warning for each side that writes words in two Unicode normal forms, or lower-cased Turkish wrongly."""
+    """Yield a warning for each side that writes words in two ways, or that has lower-cased Turkish wrongly."""
+    nfc = partial(unicodedata.normalize, "NFC"), "in another Unicode form than others", "form, as with uconv -x any-nfc"
+    latin = _serbian_latin, "in Cyrillic and others in Latin letters", "script, as with uconv -x Serbian-Latin/BGN"
     for side, lines, words in zip(SIDES, train, known, strict=True):
-        other = {word for word in words if not unicodedata.is_normalized("NFC", word)}
-        twice = {word for word in other if unicodedata.normalize("NFC", word) in words}
-        count = sum(not twice.isdisjoint(line.split()) for line in lines) if twice and side not in normalised else 0
-        if count > MAX_TWO_FORMS * len(lines):
-            share = f"{100 * count / len(lines):.0f} % of its lines"
-            fix = "convert all text to one form, as with uconv -x any-nfc"
-            yield f"{side}: {share} write {min(twice)!r} and the like in another Unicode form than others; {fix}"
+        for convert, difference, fix in (nfc, latin) if side not in normalised else (latin,):
+            forms = ((word, convert(word)) for word in words if not word.isascii())
+            twice = {word for word, form in forms if word != form and form in words}
+            count = sum(not twice.isdisjoint(line.split()) for line in lines) if twice else 0
+            if count > MAX_TWO_FORMS * len(lines):
+                share = f"{100 * count / len(lines):.0f} % of its lines"
+                yield f"{side}: {share} write {min(twice)!r} and the like {difference}; convert all text to one {fix}"
         count = sum("i\u0307" in line for line in lines)
         if count > MAX_DOTTED * len(lines):
             fix = "for Turkish and Azerbaijani, apply sed 's/I/ı/g; s/İ/i/g' to all text before"

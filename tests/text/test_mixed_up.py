@@ -104,6 +104,15 @@ REVERSED = [" ".join(reversed(line.split())) for line in GERMAN]
             None,
         ),
         (
+            (
+                TRAIN[0],
+                [line.replace("katze", "мачка") for line in TRAIN[1][:400]]
+                + [line.replace("katze", "mačka") for line in TRAIN[1][400:]],
+            ),
+            (VALID[0], [line.replace("katze", "мачка") for line in VALID[1]]),
+            "train target: 13 % of its lines write 'мачка' and the like in Cyrillic and others in Latin letters; ",
+        ),
+        (
             ([line.replace("big", "İyi").lower() for line in TRAIN[0]], TRAIN[1]),
             ([line.replace("big", "İyi").lower() for line in VALID[0]], VALID[1]),
             "train source: 79 % of its lines have 'i\u0307' with two dots, which lower-casing makes of 'İ'; for ",
@@ -120,7 +129,7 @@ def test_mixed_up_files_are_named(
 ) -> None:
     messages = [line for line in warnings(tmp_path / "a", train, valid) if "tokens" not in line]
     assert len(messages) == (problem is not None) and all(line.startswith(problem or "") for line in messages)
-    of_first_shard = ("of 2,500", "1,001", "first 5,000", "another Unicode form", "two dots")
+    of_first_shard = ("of 2,500", "1,001", "first 5,000", "another Unicode form", "two dots", "Cyrillic")
     if problem and not any(count in problem for count in of_first_shard):
         assert warnings(tmp_path / "b", train, valid, shards=True)[-1].split(" (")[0] == messages[0].split(" (")[0]
 
