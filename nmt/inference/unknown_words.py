@@ -11,9 +11,11 @@ from dataclasses import replace
 
 from nmt.alignment.word_weights import argmax_links, word_weights
 from nmt.data.words import replace_words, split_words
+from nmt.inference.terms import Edit, aligned_units, apply_edits
 from nmt.inference.translation import Translation
-from nmt.text.specials import UNK
+from nmt.text.specials import EOS, SPACE, UNK
 from nmt.text.tokenizer import SPECIALS
+from nmt.text.writing import UNSPACED
 
 MARK = "\ufffd"
 """The text of an unknown piece until its word is replaced."""
@@ -23,12 +25,15 @@ def replace_unknown(translation: Translation, source: Sequence[str], lexicon: Ma
     """Return the translation of the words ``source``, without unknown pieces in its text.
 
     A target word with such a piece is replaced by the source word with the largest weight, or by that word's
-    translation in the ``lexicon``. A word without weight on any source word only loses its unknown pieces.
+    translation in the ``lexicon``. A word without weight on any source word only loses its unknown pieces. In scripts
+    without spaces, pieces take the place of words.
     """
     pieces = zip(translation.target_words, translation.tokens, strict=False)  # tokens may end in </s>
     unknown = {word for word, piece in pieces if piece == SPECIALS[UNK]}
     if not unknown:
         return translation
+    if UNSPACED.search(translation.text) or any(map(UNSPACED.search, source)):
+        return _replace_pieces(translation, " ".join(source), lexicon)
     words = split_words(translation.text)
     replacements = {word: words[word].replace(MARK, "") for word in unknown}
     for i, j in argmax_links(word_weights(translation)):
@@ -36,3 +41,40 @@ def replace_unknown(translation: Translation, source: Sequence[str], lexicon: Ma
             replacements[j] = lexicon.get(source[i], source[i])
     text, target_words = replace_words(translation.text, translation.target_words, replacements)
     return replace(translation, text=text, target_words=target_words)
+
+
+def _replace_pieces(translation: Translation, source: str, lexicon: Mapping[str, str]) -> Translation:
+    """Replace unknown pieces by the pieces, or words with spaces around, that they are aligned to."""
+    tokens = [MARK if piece == SPECIALS[UNK] else piece for piece in translation.tokens]
+    named = replace(translation, tokens=tokens, source_tokens=_with_texts(translation.source_tokens, source))
+    units = aligned_units(named, source)
+    edits = list[Edit]()
+    for (start, stop), i in zip(units.target, units.links(), strict=True):
+        text = translation.text[start:stop]
+        if MARK in text:
+            origin = source[slice(*units.source[i])] if i >= 0 else ""
+            new = lexicon.get(origin, origin)
+            edits.append(Edit(start, stop, text.replace(MARK, new) if UNSPACED.search(text) or not new else new))
+    return apply_edits(translation, units, edits)
+
+
+def _with_texts(pieces: Sequence[str], text: str) -> list[str]:
+    """Return the pieces with the characters of ``text`` for unknown ones, unless normalisation has changed it."""
+    text = "".join(text.split())
+    texts = [*pieces]
+    unknown = None
+    at = 0
+    for number, piece in enumerate(pieces):
+        if piece == SPECIALS[UNK]:
+            unknown = number
+        elif piece != SPECIALS[EOS] and (known := piece.replace(SPACE, "")):
+            start = text.find(known, at + (unknown is not None))
+            if start < 0 or (start != at and unknown is None):
+                return [*pieces]
+            if unknown is not None:
+                texts[unknown] = text[at:start]
+            unknown = None
+            at = start + len(known)
+    if unknown is not None and text[at:]:
+        texts[unknown] = text[at:]
+    return texts

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 import pytest
 from inference.random_translators import random_translator, searches
 
+from nmt.data.words import PieceWords
 from nmt.errors import UserError
 from nmt.inference.engines import LoadSettings
 from nmt.inference.model_folder import save_folder
 from nmt.inference.shards import Shard, TranslateShard
 from nmt.inference.translation import Translation, alignment_lines
 from nmt.inference.translator import Translator
+from nmt.inference.unknown_words import replace_unknown
 from nmt.search.options import SearchOptions
 
 LINES = ["two ☃ dogs", "in New York , ☃☃ x", "ein Garten", "a b c d e f g"]
@@ -154,3 +157,41 @@ def test_shards_depend_on_the_content_of_a_file(
     before = job().record()
     Path(lexicon).write_text("dogs\tKatzen\n", "utf-8")
     assert before == first.record() | {key: before[key]} and job().record() != before
+
+
+@pytest.mark.parametrize(
+    ("source", "pieces", "text", "tokens", "rows", "expected"),
+    [
+        ("我爱囧京", "▁我 爱 <unk> 京", "私は\ufffdが好き", "▁私 は <unk> が 好き", [0, 0, 2, 1, 1], "私は囧が好き"),
+        ("我爱囧京", "▁我 爱 <unk> 京", "I love \ufffd.", "▁I ▁love ▁ <unk> .", [0, 1, 2, 2, 3], "I love 囧"),
+        (
+            "I love ☃ .",
+            "▁I ▁love ▁ <unk> ▁.",
+            "我爱\ufffd\ufffd。",
+            "▁我 爱 <unk> <unk> 。",
+            [0, 1, 3, 0, 4],
+            "我爱雪人I。",
+        ),
+        ("我爱囧", "▁我 爱 <unk>", "私\ufffd", "▁私 <unk>", [0, 2], "私囧"),
+        ("我爱", "▁我 爱", "私は\ufffd", "▁私 は <unk>", [0, 0, 1], "私はliebe"),
+    ],
+)
+def test_text_without_spaces_loses_its_unknown_pieces_only(
+    source: str, pieces: str, text: str, tokens: str, rows: list[int], expected: str
+) -> None:
+    """A sentence is one word there, which must not be replaced as a whole."""
+    columns = pieces.split()
+    source_words = [*accumulate((piece.startswith("▁") for piece in columns[1:]), initial=0)]
+    target_words = [*accumulate((piece.startswith("▁") for piece in tokens.split()[1:]), initial=0)]
+    translation = Translation(
+        text,
+        source_tokens=[*columns, "</s>"],
+        tokens=[*tokens.split(), "</s>"],
+        source_words=PieceWords(source_words),
+        target_words=PieceWords(target_words),
+        alignment=np.eye(len(columns) + 1)[[*rows, len(columns)]],
+    )
+    lexicon = {"☃": "雪人", "爱": "liebe"}
+    replaced = replace_unknown(translation, source.split(), lexicon)
+    assert replaced.text == expected
+    assert alignment_lines([replaced])
