@@ -371,8 +371,8 @@ def refuse_changed_settings(config: Train, folder: Path, arguments: Sequence[str
             )
     stored = flatten(started)
     for key, value in flatten(settings).items():
-        if key.startswith((*TEXT_CHANGES, "tokenizer.")) and isinstance(config.data, PreparedData):
-            continue  # the prepared folder decides, whatever the configuration says
+        if key.startswith((*TEXT_CHANGES, "tokenizer.", "data.folder")) and isinstance(config.data, PreparedData):
+            continue  # the prepared folder decides. It may have moved: the checkpoint has the checksum of its text
         if not key.startswith(FIXED):
             continue
         if key not in stored:

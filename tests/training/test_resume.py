@@ -219,6 +219,14 @@ def test_run_whose_text_was_prepared_again_is_not_resumed(run: Path) -> None:
     on_prepared("mine", pairs=[pair[::-1] for pair in SENTENCES])
     refuse(["resume=true"], "^data: the text was prepared again since the run started; start a new run$")
     shutil.rmtree("mine")
+    refuse(["resume=true"], "^data.folder=mine: has no settings.json; name a folder that nmt-prepare wrote")
+    train(["resume=true", "data=prepared", "data.folder=first"])
+    assert read_yaml(run / "config.yaml")["data"]["folder"] == "first"
+
+
+def test_text_that_was_prepared_again_and_is_the_same_continues_a_run(run: Path) -> None:
+    stop_at(1, on_prepared("mine"))
+    shutil.rmtree("mine")
     on_prepared("mine")  # the same text with the same settings
     train(["resume=true"])
 
