@@ -19,10 +19,11 @@ from nmt.alignment.word_weights import merge_pieces, split_unspaced
 from nmt.data.words import PieceWords, overlapping, word_positions, word_spans
 from nmt.inference.translation import Translation
 from nmt.search.required import RequiredTexts, Spelling
-from nmt.text.specials import UNK
-from nmt.text.tokenizer import Tokenizer
+from nmt.text.specials import EOS, SPACE, UNK
+from nmt.text.tokenizer import SPECIALS, Tokenizer
 from nmt.text.writing import UNSPACED, WITHOUT_BLANKS
 
+LETTER = re.compile(".[\u0300-\u036f\u3099\u309a\uff9e\uff9f]*", re.DOTALL)  # with accents, also of half-width kana
 MAX_PIECES = 32  # of the texts of a line: the time of the search grows with them
 
 
@@ -81,18 +82,55 @@ def aligned_units(translation: Translation, source: str) -> Units:
 def _units(text: str, pieces: Sequence[str], words: Sequence[int]) -> tuple[list[tuple[int, int]], PieceWords]:
     """Return the spans of the units of a text, and the unit of each piece."""
     spans = word_positions(text)
-    if UNSPACED.search(text):
-        labels, numbers = split_unspaced([text[start:stop] for start, stop in spans], pieces, words)
-        split = list[tuple[int, int]]()
-        at = 0
-        for label in labels:
-            at = text.find(label, at)  # only spaces lie between
-            if at < 0 or (split and text[split[-1][1] : at].strip(" \t")):  # normalisation has changed characters
-                break
-            split.append((at, at := at + len(label)))
-        else:
-            return split, numbers
+    for nfkc in (False, True) if UNSPACED.search(text) else ():  # tokenizers may read the text in this form
+        read, origins = _read(text, nfkc=nfkc)
+        names = [_read(text[start:stop], nfkc=nfkc)[0] for start, stop in spans]
+        labels, numbers = split_unspaced(names, _with_texts(pieces, read), words)
+        if (split := _positions(labels, read)) is not None:
+            return [(origins[start][0], origins[stop - 1][1]) for start, stop in split], numbers
     return spans, PieceWords.of(word_spans(words))
+
+
+def _read(text: str, *, nfkc: bool) -> tuple[str, list[tuple[int, int]]]:
+    """Return a text, or its normal form NFKC, and the part of the text that each of its characters comes from."""
+    if not nfkc:
+        return text, [(at, at + 1) for at in range(len(text))]
+    parts = [(unicodedata.normalize("NFKC", match[0]), match.span()) for match in LETTER.finditer(text)]
+    return "".join(part for part, _ in parts), [span for part, span in parts for _ in part]
+
+
+def _positions(labels: Sequence[str], text: str) -> list[tuple[int, int]] | None:
+    """Return the start and end of each label in a text that has them one after the other; None if it has not."""
+    split = list[tuple[int, int]]()
+    at = 0
+    for label in labels:
+        at = text.find(label, at)  # only spaces lie between
+        if at < 0 or (split and text[split[-1][1] : at].strip()):
+            return None
+        split.append((at, at := at + len(label)))
+    return split
+
+
+def _with_texts(pieces: Sequence[str], text: str) -> list[str]:
+    """Return the pieces with the characters of ``text`` for unknown ones, unless normalisation has changed it."""
+    text = "".join(text.split())
+    texts = [*pieces]
+    unknown = None
+    at = 0
+    for number, piece in enumerate(pieces):
+        if piece == SPECIALS[UNK]:
+            unknown = number
+        elif piece != SPECIALS[EOS] and (known := piece.replace(SPACE, "")):
+            start = text.find(known, at + (unknown is not None))
+            if start < 0 or (start != at and unknown is None):
+                return [*pieces]
+            if unknown is not None:
+                texts[unknown] = text[at:start]
+            unknown = None
+            at = start + len(known)
+    if unknown is not None and text[at:]:
+        texts[unknown] = text[at:]
+    return texts
 
 
 def required_texts(

@@ -13,7 +13,7 @@ from nmt.alignment.word_weights import argmax_links, word_weights
 from nmt.data.words import replace_words, split_words
 from nmt.inference.terms import Edit, aligned_units, apply_edits
 from nmt.inference.translation import Translation
-from nmt.text.specials import EOS, SPACE, UNK
+from nmt.text.specials import UNK
 from nmt.text.tokenizer import SPECIALS
 from nmt.text.writing import UNSPACED
 
@@ -46,8 +46,7 @@ def replace_unknown(translation: Translation, source: Sequence[str], lexicon: Ma
 def _replace_pieces(translation: Translation, source: str, lexicon: Mapping[str, str]) -> Translation:
     """Replace unknown pieces by the pieces, or words with spaces around, that they are aligned to."""
     tokens = [MARK if piece == SPECIALS[UNK] else piece for piece in translation.tokens]
-    named = replace(translation, tokens=tokens, source_tokens=_with_texts(translation.source_tokens, source))
-    units = aligned_units(named, source)
+    units = aligned_units(replace(translation, tokens=tokens), source)
     edits = list[Edit]()
     for (start, stop), i in zip(units.target, units.links(), strict=True):
         text = translation.text[start:stop]
@@ -56,25 +55,3 @@ def _replace_pieces(translation: Translation, source: str, lexicon: Mapping[str,
             new = lexicon.get(origin, origin)
             edits.append(Edit(start, stop, text.replace(MARK, new) if UNSPACED.search(text) or not new else new))
     return apply_edits(translation, units, edits)
-
-
-def _with_texts(pieces: Sequence[str], text: str) -> list[str]:
-    """Return the pieces with the characters of ``text`` for unknown ones, unless normalisation has changed it."""
-    text = "".join(text.split())
-    texts = [*pieces]
-    unknown = None
-    at = 0
-    for number, piece in enumerate(pieces):
-        if piece == SPECIALS[UNK]:
-            unknown = number
-        elif piece != SPECIALS[EOS] and (known := piece.replace(SPACE, "")):
-            start = text.find(known, at + (unknown is not None))
-            if start < 0 or (start != at and unknown is None):
-                return [*pieces]
-            if unknown is not None:
-                texts[unknown] = text[at:start]
-            unknown = None
-            at = start + len(known)
-    if unknown is not None and text[at:]:
-        texts[unknown] = text[at:]
-    return texts

@@ -328,3 +328,33 @@ def test_scripts_without_spaces_are_changed_by_token() -> None:
 def test_addresses_between_letters_without_spaces_are_placeholders(before: str, address: str, after: str) -> None:
     assert [match[0] for match in PLACEHOLDER.finditer(f"{before}{address}{after}")] == [address]
     assert [match[0] for match in PLACEHOLDER.finditer(f"a{address} jörg@müller.de")][-1] == "jörg@müller.de"
+
+
+@pytest.mark.parametrize(
+    ("source", "pieces"),
+    [
+        ("我爱，北京！", "▁我 爱 , 北京 !"),  # a tokenizer with NFKC, as spm_train makes it
+        ("我ｶﾞ，北京", "▁我 ガ , 北京"),
+        ("我㌔，北京", "▁我 キ ロ, 北京"),
+        ("我爱囧，北京", "▁我 爱 <unk> ， 北京"),  # without pieces for bytes
+        ("我爱。\u3000北京", "▁我 爱 。 ▁ 北京"),
+        ("我爱。\u3000北京", "▁我 爱 。 ▁北京"),
+        ("e\u0301我爱，北京", "▁é 我 爱 , 北京"),
+    ],
+)
+def test_a_term_replaces_one_token_of_a_line_that_is_read_in_another_form(source: str, pieces: str) -> None:
+    """The line is one word, which must not become the place of the term as a whole."""
+    columns = pieces.split()
+    source_words = PieceWords([0] * len(columns))
+    place = next(number for number, piece in enumerate(columns) if "北京" in piece)
+    alignment = np.eye(len(columns) + 1)[[0, 1, place, len(columns)]]
+    translation = Translation(
+        "I love Peking",
+        source_tokens=[*columns, "</s>"],
+        tokens=["▁I", "▁love", "▁Peking", "</s>"],
+        source_words=source_words,
+        target_words=PieceWords([0, 1, 2]),
+        alignment=alignment,
+    )
+    at = source.index("北京")
+    assert write_terms(translation, source, [Required(at, at + 2, "Beijing")]).text == "I love Beijing"
