@@ -373,8 +373,8 @@ def refuse_changed_settings(config: Train, folder: Path, arguments: Sequence[str
     for key, value in flatten(settings).items():
         if key.startswith((*TEXT_CHANGES, "tokenizer.", "data.folder")) and isinstance(config.data, PreparedData):
             continue  # the prepared folder decides. It may have moved: the checkpoint has the checksum of its text
-        if not key.startswith(FIXED):
-            continue
+        if not key.startswith(FIXED) or (key == "init_from" and config.adapt is not None):
+            continue  # the checkpoint of an adapter has the fingerprint of its model, which may have moved
         if key not in stored:
             group = key.partition(".")[0]
             if value is None or (key not in given and group in started):

@@ -89,8 +89,11 @@ def test_interrupted_adapter_resumes_bit_for_bit_from_the_same_base(runs: Path) 
     shutil.copy(runs / "b" / "test.source.txt", runs / "demo" / "model.pt")
     refuse(resume, "^init_from=runs/demo: its model has changed since the run started; start a")
     shutil.copy(base, runs / "demo" / "model.pt")
-    train(resume)
+    shutil.move(runs / "demo", runs / "moved")
+    refuse(resume, "^init_from=runs/demo: no such folder; name a folder that nmt-train has finished")
+    train([*resume, "init_from=runs/moved"])
     assert same_weights(*(load_file(runs / name / "adapter.safetensors") for name in ("stopped", "b")))
+    assert Translator.load(runs / "stopped").translate(["ban"])
 
 
 @pytest.mark.thorough
