@@ -365,7 +365,7 @@ def refuse_changed_settings(config: Train, folder: Path, arguments: Sequence[str
     started = read_yaml(folder / CONFIG_FILE)
     settings = plain(config)
     for block in ("guide", "adapt"):
-        if settings[block] != started.get(block):
+        if _without_model(settings[block]) != _without_model(started.get(block)):
             raise UserError(
                 f"resume=true: {block}: not the same as when {folder} was started; remove it or start a new run"
             )
@@ -388,6 +388,11 @@ def refuse_changed_settings(config: Train, folder: Path, arguments: Sequence[str
             raise UserError(
                 f"resume=true: {key}={now}: {folder} was started with {key}={before}; remove it or start a new run"
             )
+
+
+def _without_model(block: Any) -> Any:
+    """Return a block without its model, which may have moved: the checkpoint has its fingerprint."""
+    return {**block, "model": None} if isinstance(block, dict) else block
 
 
 def _warn_of_edits(config: Train, folder: Path, given: Sequence[str]) -> None:

@@ -223,15 +223,17 @@ def test_guided_runs(run: Path) -> None:
     assert not same_weights(first, second)
     stop_at(8, guided)
     changed = "guide: not the same as when runs/demo was started"
+    refuse(["resume=true", "guide=teacher", "guide.model=runs/plain", "guide.weight=9"], changed)
+    changed = "^guide.model: this model has changed since the run started; start a new run$"
     refuse(["resume=true", "guide=teacher", "guide.model=runs/zero"], changed)
     teacher = runs / "plain" / "model.pt"
     shutil.copy(teacher, "kept.pt")
     shutil.copy(runs / "uninterrupted" / "model.pt", teacher)
-    refuse(["resume=true"], "^guide.model: this model has changed since the run started; start a new run$")
+    refuse(["resume=true"], changed)
     shutil.copy("kept.pt", teacher)
-    train(["resume=true"])
+    shutil.move(runs / "plain", runs / "moved")
+    train(["resume=true", "guide=teacher", "guide.model=runs/moved"])
     assert same_model(run, runs / "uninterrupted")
-    shutil.rmtree(runs / "plain")
     refuse([*guided, "name=other"], r"guide\.model=runs/plain: has no model; name a folder")
     assert not (runs / "other").exists()
 
