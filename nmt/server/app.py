@@ -138,7 +138,7 @@ class Server:
         cors = Middleware(CORSMiddleware, allow_origins=[*self.origins], allow_headers=["*"])
         return Starlette(
             routes=[
-                Route(path, self.answering(handler, limited=method != "GET"), methods=[method])
+                Route(path, self.answering(path, handler, limited=method != "GET"), methods=[method])
                 for method, path, handler in handlers
             ],
             middleware=[cors] if self.origins else [],
@@ -162,8 +162,8 @@ class Server:
         reloaded = [model.reload() for model in self.languages.all_models]
         print_message(f"models: {sum(reloaded)} of {len(reloaded)} loaded again")
 
-    def answering(self, handler: Handler, *, limited: bool) -> Handler:
-        """Return a handler that turns exceptions into error answers, and records each request."""
+    def answering(self, path: str, handler: Handler, *, limited: bool) -> Handler:
+        """Return a handler that turns exceptions into error answers, and records each request of ``path``."""
 
         async def answer(request: Request) -> Response:
             started = time.perf_counter()
@@ -178,7 +178,7 @@ class Server:
                 response = JSONResponse({"error": message}, 429, {"Retry-After": "2"})
             except Exception as error:
                 response = JSONResponse({"error": logged(request.url.path, error)}, 500)
-            record = partial(self.record, request, response.status_code, started)
+            record = partial(self.record, request.method, path, response.status_code, started)
             if isinstance(response, EventStream):
                 response.on_end = record
             else:
@@ -187,14 +187,13 @@ class Server:
 
         return answer
 
-    def record(self, request: Request, status: int, started: float) -> None:
-        """Count and time an answer, and log it on stderr if ``log``."""
+    def record(self, method: str, path: str, status: int, started: float) -> None:
+        """Count and time an answer, and log it on stderr if ``log``. ``path`` has no id of a memory."""
         elapsed = time.perf_counter() - started
-        path = request.scope["route"].path  # of a memory: without its id
         self.requests.labels(path, status).inc()
         self.seconds.labels(path).observe(elapsed)
         if self.log:
-            print_message(f"{request.method} {path} {status} {elapsed:.3f} s")
+            print_message(f"{method} {path} {status} {elapsed:.3f} s")
 
     def require_rate(self, request: Request) -> None:
         """Raise Refused if the client has sent too many requests within a minute."""
