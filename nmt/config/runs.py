@@ -152,7 +152,8 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
             f"warning: {folder}: code of {changed} has changed since this run was started; "
             "the rest of its training uses the new code"
         )
-    if config.resume and (files := " and ".join(_changed_files(config, folder))):
+    is_prepared = isinstance(config.data, PreparedData)  # which a run does not copy, and checks itself
+    if config.resume and not is_prepared and (files := " and ".join(_changed_files(config, folder))):
         print_message(f"warning: {folder}: {files} changed since this run was started; it keeps its copy of the text")
     if not config.resume and trains_on_the_same_text(config):
         print_message(f"text: that of init_from={config.init_from}; data= chooses other text")
@@ -287,14 +288,12 @@ def run_to_resume(folder: Path, arguments: Sequence[str], training: TrainingSett
             "or add the settings of a new run, such as data="
         )
     if (folder / SUMMARY_FILE).is_file():
-        reached = _reached_limits(folder)
-        given = {key_of(argument) for argument in arguments}
-        raised = [
-            f"training.{key}" in given and ((limit := getattr(training, key)) is None or limit > made)
-            for key, made in reached.items()
-        ]
-        if not raised or not all(raised):
-            raise UserError(*_explain_finished(folder, reached, trust_arguments(arguments)))
+        made, reached = _finished_length(folder)
+        keys = {key_of(argument).removeprefix("training.") for argument in arguments}
+        limits = {key: getattr(training, key) for key in made.keys() & keys}
+        passed = {key: made[key] for key, limit in limits.items() if limit is not None and limit <= made[key]}
+        if not reached or not reached.keys() <= limits.keys() or passed:
+            raise UserError(*_explain_finished(folder, reached | passed, trust_arguments(arguments)))
     if not has_checkpoint(folder):
         raise UserError(
             f"resume=true: {folder} stopped before its first checkpoint; delete this folder and start again"
@@ -303,15 +302,15 @@ def run_to_resume(folder: Path, arguments: Sequence[str], training: TrainingSett
     return folder
 
 
-def _reached_limits(folder: Path) -> dict[str, int]:
-    """Return the limits that ended a finished run, as {key of ``training``: epochs or updates}; empty if none did."""
+def _finished_length(folder: Path) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the epochs and updates of a finished run by their limits in ``training``, and those that ended it."""
     try:
         summary = read_json(folder / SUMMARY_FILE)
         training = read_yaml(folder / CONFIG_FILE)["training"]
-        made = {key: (summary.get(name), training.get(key)) for key, name in LIMITS.items()}
+        made = {key: count for key, name in LIMITS.items() if isinstance(count := summary.get(name), int)}
+        return made, {key: count for key, count in made.items() if count == training.get(key)}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, UserError):
-        return {}
-    return {key: count for key, (count, limit) in made.items() if isinstance(count, int) and count == limit}
+        return {}, {}
 
 
 def _explain_finished(folder: Path, reached: Mapping[str, int], trust: Sequence[str]) -> list[str]:

@@ -226,7 +226,8 @@ def coverage_problems(counts: Coverage, tokenizer: Tokenizer, advice: str, *, le
             mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces[4:])  # without </s>
         ):
             lines = f"{count:,} of {counted(counts.lines, 'line')}"
-            fixes.setdefault(mark.fix, f"{lines} contain {mark.text.strip() or mark.text!r}; {mark.fix}")
+            verb = "contains" if count == 1 else "contain"
+            fixes.setdefault(mark.fix, f"{lines} {verb} {mark.text.strip() or mark.text!r}; {mark.fix}")
     if (count := counts.marks["\ufffd"]) > WRONG_CHARSET_SHARE * counts.lines:
         reasons.append(
             f"{count:,} of {counted(counts.lines, 'line')} have characters of a wrong charset, such as 'Ã¼' or "

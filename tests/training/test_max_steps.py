@@ -99,6 +99,7 @@ def test_printed_command_continues_a_finished_run(run: Path, per_epoch: int) -> 
         train(["resume=true"])
     refuse(["resume=true", f"training.max_steps={per_epoch - 3}"], "has finished after")
     refuse(["resume=true", "training.max_epochs=99"], "has finished after")  # another limit ended the run
+    refuse(["resume=true", "training.max_steps=null", "training.max_epochs=1"], "and 1 epoch; for")  # reached too
     train(printed_commands(str(e.value))[0])
     assert summary(run)["updates"] == 2 * (per_epoch - 3)
     steps = [int(row["step"]) for row in metrics(run, "step")]
