@@ -32,9 +32,8 @@ UNIT = re.compile(  # a line may end behind it, in a word of Chinese or Japanese
 OTHER = re.compile(r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}")  # first line of WebVTT, SubStation Alpha, MicroDVD
 SPEAKER = re.compile(r"\s*(?:<[^<>]*>|\{[^{}]*\})*[-‐–—―－]\s*")  # before the text of each speaker
 SENTENCE = re.compile(r"[.?!…\"”’»。？！」』؟۔;։።။।](?:\s|</\w+>)*$")  # at the end of a text
-DIRECTIONS = re.compile(
-    "[\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)  # around lines of Arabic and Hebrew, for old players
+# Marks of direction around lines of Arabic and Hebrew, for old players
+DIRECTIONS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 NOTES = "♪♫♬ "  # around the text of a song
 WIDTH = 42  # characters of a line, as most broadcasters set it; those of Chinese and other wide ones count twice
 

@@ -211,9 +211,8 @@ SIMPLIFIED = str.maketrans(
 QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛ʼ´`′׳『』", "'"), **dict.fromkeys("“”„‟«»″״「」", '"')})
 WIDE = re.compile("[\u3000\uff00-\uffef]+")
 DIGIT = re.compile(r"\d")
-SPACED_MARK = re.compile(
-    "\\s+(?=[।॥۔؟،؛።፣፤၊။։])"
-)  # 13a takes these marks, unlike those of Latin text, as parts of words
+# 13a takes these marks, unlike those of Latin text, as parts of words
+SPACED_MARK = re.compile(r"\s+(?=[।॥۔؟،؛።፣፤၊။։])")
 TIGHT = re.compile(r"\w[.,](?:\s|$)")
 INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 APOSTROPHE = re.compile(r"\s*'\s*")

@@ -20,9 +20,8 @@ _OTHERS = (
 UNSPACED = re.compile(f"[{_OTHERS}{_HAN}{_KANA}]")
 # Chinese and Japanese, with their marks: they have no blanks between sentences either, unlike Thai.
 WITHOUT_BLANKS = re.compile(f"[{_HAN}{_KANA}\u3001-\u303f\uff01-\uff60]")
-JOINT = re.compile(
-    rf"(?<={WITHOUT_BLANKS.pattern})[ \t\r\f]*\n[ \t\r\n\f]*(?={WITHOUT_BLANKS.pattern})"
-)  # of two of their lines
+# The blank between two lines of Chinese or Japanese
+JOINT = re.compile(rf"(?<={WITHOUT_BLANKS.pattern})[ \t\r\f]*\n[ \t\r\n\f]*(?={WITHOUT_BLANKS.pattern})")
 # Scripts whose characters are words or syllables, so that each is often a token, also Hangul and Ethiopic
 SYLLABLES = re.compile(f"[{_OTHERS}{_HAN}{_KANA}\u1200-\u139f\uac00-\ud7a3]")
 # Vowel marks of Hebrew and Arabic, which most text leaves out, and U+0640, which only makes a word longer
