@@ -49,7 +49,7 @@ def run_translate(*words: str, hide: str = "") -> tuple[int, list[str], str]:
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
     """A deployment in a folder without the run."""
-    folder = tmp_path_factory.mktemp("deployments") / "mine"
+    folder = tmp_path_factory.mktemp("deployments") / "my model"
     export([f"model={model}", f"output={folder}"])
     return folder
 
@@ -96,7 +96,8 @@ def test_required_packages_are_those_of_the_toolkit(deployed: Path) -> None:
 
 def test_readme_names_the_folder_and_its_engines(deployed: Path) -> None:
     readme = (deployed / "README.md").read_text()
-    assert "nmt-translate model=mine < in.txt > out.txt" in readme and "pip install -r mine/requirements.txt" in readme
+    assert "nmt-translate 'model=my model' < in.txt > out.txt" in readme
+    assert "pip install -r 'my model/requirements.txt'" in readme
     assert "`engine=onnx` (default), `engine=onnx-int8`" in readme and "shortlist" not in readme
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -318,12 +319,12 @@ nmt-export of nmt-memory-attention {version} wrote this folder. It is complete: 
 
 Install with Python 3.11, 3.12 or 3.13; torch is not needed. `make wheel` in the toolkit's source builds the wheel:
 
-    pip install -r {name}/requirements.txt
+    pip install -r {packages}
     pip install --no-deps nmt_memory_attention-{version}-py3-none-any.whl
 
 Translate, one sentence per line:
 
-    nmt-translate model={name} < in.txt > out.txt
+    nmt-translate {model} < in.txt > out.txt
 
 Engines: {engines}.{shortlist} {case}
 
@@ -356,7 +357,8 @@ def write_deployment(
     text = README.format(
         attention=properties.attention.name,
         version=__version__,
-        name=printable(name),
+        packages=shlex.quote(f"{printable(name)}/requirements.txt"),
+        model=shlex.quote(f"model={printable(name)}"),
         engines=", ".join(f"`engine={engine}`{'' if at else ' (default)'}" for at, engine in enumerate(engines)),
         shortlist="" if likely is None else " `shortlist=true` uses the shortlist.",
         case="The model reads and writes lower case."
