@@ -31,7 +31,7 @@ from nmt.inference.ensemble import Ensemble
 from nmt.inference.onnx.model import OnnxModel, is_deployment
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
-from nmt.search.options import LANGUAGE, SearchOptions
+from nmt.search.options import LANGUAGE, REWRITES, SearchOptions
 from nmt.server.answers import CUT, MAX_WEIGHTS, Details, properties_of, require_few_weights, require_slots
 from nmt.server.memories import Memories, StoredMemory, encode
 from nmt.server.models import Overloaded, ServedModel, Work
@@ -342,6 +342,7 @@ class Server:
                 raise Refused(400, "prefix: stored memories are translated without one; remove prefix")
             if terms:
                 raise Refused(400, "glossary: a memory does not keep the words of its text; remove glossary, or send q")
+            require_no_rewrites(work.options, "memory")
             answers = memory.model.call(partial(memory.translate, work=work), lines=len(memory.texts))
             return JSONResponse({"translations": await self.wait_for(answers, request)})
         texts = texts_of(fields, self.limits)
@@ -356,6 +357,7 @@ class Server:
         if terms and prefix:
             raise Refused(400, "glossary: may change words of the prefix; remove one of them")
         if prefix:
+            require_no_rewrites(work.options, "prefix")
             require_prefix(model.translator, prefix, work.options)
         if stream:
             return EventStream(model, texts, work, timeout_s=self.timeout_s, last=with_detected({}, detected))
@@ -500,6 +502,14 @@ class Server:
 
 def with_detected(answer: dict[str, Any], detected: dict[str, Any] | None) -> dict[str, Any]:
     return answer if detected is None else answer | {"detected": detected}
+
+
+def require_no_rewrites(options: SearchOptions, field: str) -> None:
+    """Raise Refused if the server replaces words of translations, which ``field`` does not allow."""
+    for setting in options.settings(REWRITES):
+        name = setting.partition("=")[0]  # the value may be a path of the server
+        fix = f"remove {field}, or ask the operator to remove {name}"
+        raise Refused(400, f"{field}: cannot be combined with {name} of this server; {fix}")
 
 
 def require_prefix(translator: Translator, prefix: str, options: SearchOptions) -> None:

@@ -85,6 +85,16 @@ def test_mistakes_with_memories(client: Client, fields: dict[str, Any], status: 
 
 
 @pytest.mark.parametrize("client", ["MemoryAttention"], indirect=True)
+def test_answers_do_not_name_the_glossary_of_the_server(client: Client) -> None:
+    stored = client.post("/v1/memories", q="a dog", model="second")[1]
+    options = SearchOptions(glossary="/home/a user/terms.tsv")
+    client.server.languages = client.server.languages._replace(options=options)
+    for field, fields in (("memory", {"memory": stored["id"]}), ("prefix", {"q": "a", "prefix": "x", "model": "second"})):
+        fix = f"remove {field}, or ask the operator to remove search.glossary"
+        answer = {"error": f"{field}: cannot be combined with search.glossary of this server; {fix}"}
+        assert client.post("/v1/translate", **fields) == (400, answer)
+
+
 def test_memories_end(client: Client) -> None:
     names = [client.post("/v1/memories", q="a dog")[1]["id"] for _ in range(3)]
     status = [client.post("/v1/translate", memory=name)[0] for name in names]
