@@ -14,7 +14,7 @@ from nmt.data.invisible import Invisible
 from nmt.settings.arguments import Count, text_list
 
 if TYPE_CHECKING:
-    from nmt.search.engine import Engine
+    from nmt.search.engine import ModelEngine
     from nmt.text.tokenizer import Tokenizer
 
 OnnxEngineName = Literal["onnx", "onnx-int8"]
@@ -31,6 +31,8 @@ ABOUT = "about.json"
 SHORTLIST = "shortlist.npz"
 NEXT = ".after"
 """The step graph appends this to the name of a state field when it returns the next state."""
+ALL_LOG_PROBS = "all_log_probs"
+"""Output of a step graph, if k is -1: the log-probabilities of all pieces by id. Earlier exports do not have it."""
 # Inputs of a step graph with a shortlist: the output layer for the C target pieces of a batch, with F features.
 OUTPUT_WEIGHT = "output.weight"  # (C, F), or 8-bit integers (F, C)
 OUTPUT_SCALE = "output.weight.scale"  # (C,) of these integers
@@ -122,7 +124,9 @@ class LoadedModel(Protocol):
         """Largest number of live hypotheses in a batch."""
         ...
 
-    def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> Engine[Any, Any]:
+    def engine(
+        self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None
+    ) -> ModelEngine[Any, Any]:
         """Return the search engine of the model; set ``trace`` if alignments are needed.
 
         With ``beside_others``, several Python threads may use it at once, and each gets one thread of the machine.

@@ -10,82 +10,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from nmt.inference.engines import LoadedModel, Properties
-from nmt.search.constraints import WHOLE_VOCABULARY
-from nmt.search.engine import Booleans, Engine, Floats, Integers
+from nmt.search.engine import Floats, Integers, ModelEngine
 from nmt.text.tokenizer import Tokenizer
 
 Parts = tuple[Any, ...]
 """The source, or the state, of each engine."""
-DEPTH = 256
-"""Pieces of each model that are compared first. They decide nearly always, and sorting all pieces takes long."""
+ROWS = 16
+"""Rows of the table in which ``best_pieces`` arranges the pieces."""
 
 
-class Best(NamedTuple):
-    """The best pieces of each hypothesis, and whether no other piece can be better."""
+def best_pieces(log_probs: Floats, k: int) -> tuple[Floats, Integers]:
+    """Return the k largest log-probabilities of (b,N,V), best first, and their ids.
 
-    log_probs: Floats
-    """(b,N,k)"""
-    ids: Integers
-    """(b,N,k)"""
-    certain: Booleans
-    """(b,N)"""
-
-
-def best_means(candidates: Sequence[tuple[Floats, Integers]], k: int, vocabulary: int, *, all_pieces: bool) -> Best:
-    """Return the k best pieces by the mean of their log-probabilities.
-
-    Each model has ``candidates``: log-probabilities, best first, and ids (b,N,M). They are its M best pieces or, with
-    ``all_pieces``, all that are allowed. A model gives its other pieces at most its last log-probability. So means that
-    count this one are upper bounds (threshold algorithm, Fagin, Lotem & Naor 2003).
+    The pieces form a table. Its k columns with the largest maxima contain the k best pieces, so few of them are sorted.
     """
-    tables = []
-    known = []
-    for log_probs, ids in candidates:
-        rest = np.full_like(log_probs[..., :1], -np.inf) if all_pieces else log_probs[..., -1:]
-        table = np.repeat(rest, vocabulary, axis=2)
-        np.put_along_axis(table, ids, log_probs, axis=2)
-        is_known = np.zeros(table.shape, dtype=np.bool_)
-        np.put_along_axis(is_known, ids, True, axis=2)
-        tables.append(table)
-        known.append(is_known)
-
-    def means(ids: Integers) -> Floats:
-        mean: Floats = np.mean([np.take_along_axis(table, ids, axis=2) for table in tables], axis=0, dtype=np.float64)
-        return mean
-
-    ids = np.sort(candidates[0][1], axis=2)  # a certain piece is a candidate of the first model, too
-    scores = means(ids)
+    *shape, pieces = log_probs.shape
+    width = pieces // ROWS
+    ids = np.broadcast_to(np.arange(pieces), log_probs.shape)
+    if k < width:
+        table = log_probs[..., : ROWS * width].reshape(*shape, ROWS, width)
+        columns = (-table.max(axis=2)).argpartition(k - 1, axis=2)[..., :k]
+        inside = columns[:, :, None] + width * np.arange(ROWS)[:, None]
+        ids = np.concatenate([inside.reshape(*shape, -1), ids[..., ROWS * width :]], axis=2)
+    scores = np.take_along_axis(log_probs, ids, axis=2)
     if k < ids.shape[2]:
-        chosen = np.sort((-scores).argpartition(k - 1, axis=2)[..., :k], axis=2)
+        chosen = (-scores).argpartition(k - 1, axis=2)[..., :k]
         ids = np.take_along_axis(ids, chosen, axis=2)
         scores = np.take_along_axis(scores, chosen, axis=2)
     order = (-scores).argsort(axis=2, kind="stable")
-    ids = np.take_along_axis(ids, order, axis=2)
-    scores = np.take_along_axis(scores, order, axis=2)
-    if all_pieces:
-        return Best(scores, ids, np.ones(scores.shape[:2], dtype=np.bool_))
-    others = [
-        np.where(np.take_along_axis(known[0], of_model, axis=2), -np.inf, means(of_model)).max(axis=2)
-        for _, of_model in candidates[1:]
-    ]
-    others.append(np.mean([log_probs[..., -1] for log_probs, _ in candidates], axis=0, dtype=np.float64))
-    certain: Booleans = np.logical_and.reduce(scores[..., -1:] > np.stack(others, axis=2), axis=2)
-    for is_known in known:
-        certain &= np.take_along_axis(is_known, ids, axis=2).all(axis=2)
-    return Best(scores, ids, certain)
+    return np.take_along_axis(scores, order, axis=2), np.take_along_axis(ids, order, axis=2)
 
 
 class EnsembleEngine:
-    """Search engine (``nmt.search.engine.Engine``) over engines with the same ``vocabulary``."""
+    """Search engine (``nmt.search.engine.ModelEngine``) over engines with the same vocabulary."""
 
-    def __init__(self, engines: Sequence[Engine[Any, Any]], vocabulary: int) -> None:
+    def __init__(self, engines: Sequence[ModelEngine[Any, Any]]) -> None:
         self._engines = engines
-        self._vocabulary = vocabulary
 
     def encode(self, sources: list[list[int]]) -> Parts:
         """Encode the batch with each engine."""
@@ -98,24 +63,21 @@ class EnsembleEngine:
     def step(
         self, state: Parts, tokens: Integers, parents: Integers, k: int, banned: Sequence[int] | None = None
     ) -> tuple[Parts, Floats, Integers, Floats]:
-        """Return the k best continuations by mean log-probability, and the read weights of the first engine.
+        """Return the k best continuations by mean log-probability, and the read weights of the first engine."""
+        after, means, weights = self.all_log_probs(state, tokens, parents)
+        if banned:
+            means[..., list(banned)] = -np.inf
+        return after, *best_pieces(means, k), weights
 
-        The ``DEPTH`` best pieces of each engine decide for most sentences. For the others, all pieces are compared.
-        """
-        depth = DEPTH if k <= DEPTH < self._vocabulary else WHOLE_VOCABULARY
-        steps = [
-            engine.step(part, tokens, parents, depth, banned) for engine, part in zip(self._engines, state, strict=True)
-        ]
-        best = best_means([step[1:3] for step in steps], k, self._vocabulary, all_pieces=depth == WHOLE_VOCABULARY)
-        if len(rows := np.flatnonzero(~best.certain.all(axis=1))):
-            engines = zip(self._engines, self.drop(state, rows), strict=True)
-            of_all = [
-                engine.step(part, tokens[rows], parents[rows], WHOLE_VOCABULARY, banned) for engine, part in engines
-            ]
-            exact = best_means([step[1:3] for step in of_all], k, self._vocabulary, all_pieces=True)
-            best.log_probs[rows] = exact.log_probs
-            best.ids[rows] = exact.ids
-        return tuple(step[0] for step in steps), best.log_probs, best.ids, steps[0][3]
+    def all_log_probs(self, state: Parts, tokens: Integers, parents: Integers) -> tuple[Parts, Floats, Floats]:
+        """Return the mean log-probabilities of all pieces, and the read weights of the first engine."""
+        engines = zip(self._engines, state, strict=True)
+        steps = [engine.all_log_probs(part, tokens, parents) for engine, part in engines]
+        means = steps[0][1].astype(np.float64)
+        for _, log_probs, _ in steps[1:]:
+            means += log_probs
+        means /= len(steps)
+        return tuple(after for after, _, _ in steps), means, steps[0][2]
 
     def drop(self, state: Parts, keep: Integers) -> Parts:
         """Return the state of the sentences ``keep`` of each engine."""
@@ -167,4 +129,4 @@ class Ensemble:
             model.engine(trace=trace and number == 0, beside_others=beside_others, hypotheses=hypotheses)
             for number, model in enumerate(self.models)
         ]
-        return EnsembleEngine(engines, len(self.target))
+        return EnsembleEngine(engines)

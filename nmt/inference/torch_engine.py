@@ -66,21 +66,31 @@ class TorchEngine:
 
         These are log-probabilities and ids (B, N, k) and the read weights (B, N, R).
         """
-        device = self.model.embedding.weight.device
-        decoder = self.model.decoder
-        state = decoder.reorder(live.state, torch.as_tensor(parents, device=device))
-        logits, state, weights = decoder.step(torch.as_tensor(tokens, device=device), state, live.memory)
-        logits = logits.float()
+        after, logits, weights = self._next(live, tokens, parents)
         # Before the ban: scores are normalised over the whole vocabulary.
         log_normaliser = logits.logsumexp(dim=2, keepdim=True)
         if banned:
             logits[..., list(banned)] = -torch.inf
         if k < logits.shape[2]:
             best, ids = logits.topk(k, dim=2)
-            return Live(live.memory, state), _array(best - log_normaliser), _array(ids), _array(weights.float())
+            return after, _array(best - log_normaliser), _array(ids), weights
         log_probs = _array(logits - log_normaliser)
         order = (-log_probs).argsort(axis=2)  # a fifth of the time of torch's
-        return Live(live.memory, state), np.take_along_axis(log_probs, order, axis=2), order, _array(weights.float())
+        return after, np.take_along_axis(log_probs, order, axis=2), order, weights
+
+    @torch.inference_mode()
+    def all_log_probs(self, live: Live, tokens: np.ndarray, parents: np.ndarray) -> tuple[Live, np.ndarray, np.ndarray]:
+        """Return the next state, the log-probabilities of all pieces (B, N, V), and the read weights (B, N, R)."""
+        after, logits, weights = self._next(live, tokens, parents)
+        return after, _array(logits.log_softmax(dim=2)), weights
+
+    def _next(self, live: Live, tokens: np.ndarray, parents: np.ndarray) -> tuple[Live, Tensor, np.ndarray]:
+        """Return the next state, the logits of all pieces and the read weights."""
+        device = self.model.embedding.weight.device
+        decoder = self.model.decoder
+        state = decoder.reorder(live.state, torch.as_tensor(parents, device=device))
+        logits, state, weights = decoder.step(torch.as_tensor(tokens, device=device), state, live.memory)
+        return Live(live.memory, state), logits.float(), _array(weights.float())
 
     @torch.inference_mode()
     def drop(self, live: Live, keep: np.ndarray) -> Live:

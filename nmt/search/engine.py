@@ -71,6 +71,14 @@ class Engine(Protocol[Source, State]):
         ...
 
 
+class ModelEngine(Engine[Source, State], Protocol):
+    """An engine that also gives the log-probabilities of all pieces, which an ensemble averages."""
+
+    def all_log_probs(self, state: State, tokens: Integers, parents: Integers) -> tuple[State, Floats, Floats]:
+        """Let each hypothesis read one token; return (state, log_probs (b,N,V) by id, weights (b,N,R))."""
+        ...
+
+
 def padded(sources: Sequence[Sequence[int]]) -> Integers:
     """Return the ids (b,S) of encoded sources, with padding after the end of the shorter ones."""
     ids = np.full((len(sources), max(map(len, sources))), PAD, dtype=np.int64)

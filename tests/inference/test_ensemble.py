@@ -14,8 +14,8 @@ from inference.conftest import WORDS
 from nmt.commands.distill import distill
 from nmt.commands.translate import translate
 from nmt.errors import UserError
-from nmt.inference import ensemble
-from nmt.inference.ensemble import best_means
+from nmt.inference.engines import ALL_LOG_PROBS
+from nmt.inference.ensemble import best_pieces
 from nmt.inference.onnx.export import ENGINES
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
@@ -61,35 +61,30 @@ def test_ensemble_of_a_model_with_itself_is_the_model(folders: dict[str, Path], 
         np.testing.assert_allclose(best.alignment, alone.alignment, rtol=1e-5)
 
 
-@pytest.mark.parametrize("spread", [0.3, 3.0, 30.0])
-@pytest.mark.parametrize("depth", [5, 20, 100])
-def test_best_means_are_those_of_all_pieces_where_they_are_certain(depth: int, spread: float) -> None:
-    random = np.random.default_rng(depth)
-    pieces, k = 100, 5
-    logits = random.normal(scale=spread, size=(2, 40, 3, pieces)) + random.normal(scale=spread, size=(40, 3, pieces))
-    log_probs = logits - np.log(np.exp(logits).sum(axis=3, keepdims=True))
-    ids = (-log_probs).argsort(axis=3)[..., :depth]
-    candidates = [*zip(np.take_along_axis(log_probs, ids, axis=3), ids, strict=True)]
-    best = best_means(candidates, k, pieces, all_pieces=depth == pieces)
-    means = log_probs.mean(axis=0)
-    expected = (-means).argsort(axis=2)[..., :k]
-    np.testing.assert_array_equal(best.ids[best.certain], expected[best.certain])
-    chosen = np.take_along_axis(means, best.ids, axis=2)
-    np.testing.assert_allclose(best.log_probs[best.certain], chosen[best.certain])
-    assert best.certain.mean() >= {5: 0.0, 20: 0.1, 100: 1.0}[depth]
+@pytest.mark.parametrize("k", [1, 6, 99, 1000, 10**9])
+@pytest.mark.parametrize("impossible", [0.0, 0.999])
+def test_best_pieces_are_the_first_of_all_in_order(k: int, impossible: float) -> None:
+    random = np.random.default_rng(0)
+    log_probs = random.normal(size=(3, 4, 1003))
+    log_probs[random.random(log_probs.shape) < impossible] = -np.inf
+    best, ids = best_pieces(log_probs, k)
+    np.testing.assert_array_equal(best, np.flip(np.sort(log_probs, axis=2), axis=2)[..., :k])
+    np.testing.assert_array_equal(np.take_along_axis(log_probs, ids, axis=2), best)
+    assert all(len({*of_hypothesis}) == min(k, 1003) for of_hypothesis in ids.reshape(12, -1).tolist())
 
 
-@pytest.mark.parametrize("engine", ["torch", "onnx"])
-def test_few_pieces_give_the_translations_of_all(
-    folders: dict[str, Path], engine: str, monkeypatch: pytest.MonkeyPatch
+@METHODS
+def test_exports_of_earlier_versions_translate_together(
+    folders: dict[str, Path], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    models = [folders[name] for name in MEMBERS]
-    compared = []
-    for depth in (12, 10**6):
-        monkeypatch.setattr(ensemble, "DEPTH", depth)
-        compared.append(flat(Translator.load(models, engine=engine, threads=1).translate(LINES, SEARCHES["beam"])))
-    assert [best.tokens for best in compared[0]] == [best.tokens for best in compared[1]]
-    np.testing.assert_allclose(*([best.log_prob for best in side] for side in compared), rtol=1e-6)
+    """They have no output for all log-probabilities."""
+    translations = []
+    for name in (ALL_LOG_PROBS, "absent"):
+        monkeypatch.setattr("nmt.inference.onnx.engine.ALL_LOG_PROBS", name)
+        ensemble = Translator.load([folders[name] for name in MEMBERS], engine="onnx", threads=1)
+        translations.append(flat(ensemble.translate(LINES, SEARCHES[method])))
+    assert [best.tokens for best in translations[0]] == [best.tokens for best in translations[1]]
+    assert [best.log_prob for best in translations[0]] == [best.log_prob for best in translations[1]]
 
 
 @pytest.mark.thorough

@@ -17,7 +17,16 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnxruntime
 
 from nmt.errors import UserError, reason
-from nmt.inference.engines import NEXT, OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT, SEARCH, SPARE, WEIGHTS
+from nmt.inference.engines import (
+    ALL_LOG_PROBS,
+    NEXT,
+    OUTPUT_BIAS,
+    OUTPUT_SCALE,
+    OUTPUT_WEIGHT,
+    SEARCH,
+    SPARE,
+    WEIGHTS,
+)
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.search.constraints import first_allowed
 from nmt.search.engine import Floats, Integers, padded
@@ -98,8 +107,10 @@ class OnnxEngine:
             readable = self._integers or shortlist.scale is None
             if not readable or features != [shortlist.weight.shape[1]]:
                 raise self._misfit(OUTPUT_WEIGHT)
-        after = [field.name for field in step.get_outputs() if field.name.endswith(NEXT)]
+        outputs = [field.name for field in step.get_outputs()]
+        after = [name for name in outputs if name.endswith(NEXT)]
         self._outputs = ["log_probs", "candidates", "weights", *after]
+        self._gives_all = ALL_LOG_PROBS in outputs
         self._state = [name.removesuffix(NEXT) for name in after]
         self._align_inputs = {field.name for field in align.get_inputs()}
         computed = {"tokens", "parents", "k", *self._state} | (set() if shortlist is None else OUTPUT_LAYER)
@@ -141,15 +152,33 @@ class OnnxEngine:
             banned = [piece for piece in banned if piece in first]
         # The graph cannot ban ids. It returns one more candidate per banned id, so at least k of them are allowed.
         extra = len(banned)
-        count = np.array([min(k + extra, self._vocabulary if live.ids is None else len(live.ids))])
-        inputs = {**live.memory, **live.state, **live.output, "tokens": tokens, "parents": parents, "k": count}
-        log_probs, ids, weights, *state = self._step.run(self._outputs, inputs)
+        after, log_probs, ids, weights = self._run(self._outputs, live, tokens, parents, k + extra)
         if live.ids is not None:
             ids = live.ids[ids]
         if banned:
             log_probs, ids = _without(banned, log_probs, ids, k)
-        after = OnnxSource(live.memory, dict(zip(self._state, state, strict=True)), live.output, live.ids)
         return after, log_probs, ids, weights
+
+    def all_log_probs(self, live: OnnxSource, tokens: Integers, parents: Integers) -> tuple[OnnxSource, Floats, Floats]:
+        """Return the next state, the log-probabilities of all pieces (B, N, V), and the read weights (B, N, R).
+
+        The engine must not have a shortlist.
+        """
+        if self._gives_all:
+            after, log_probs, _, weights = self._run([ALL_LOG_PROBS, *self._outputs[1:]], live, tokens, parents, -1)
+            return after, log_probs, weights
+        after, ranked, ids, weights = self.step(live, tokens, parents, self._vocabulary)
+        log_probs = np.empty_like(ranked)
+        np.put_along_axis(log_probs, ids, ranked, axis=2)
+        return after, log_probs, weights
+
+    def _run(self, outputs: list[str], live: OnnxSource, tokens: Integers, parents: Integers, k: int) -> Any:
+        """Run the step graph for ``outputs``. Return the next state and the first three of them."""
+        count = np.array([min(k, self._vocabulary if live.ids is None else len(live.ids))])
+        inputs = {**live.memory, **live.state, **live.output, "tokens": tokens, "parents": parents, "k": count}
+        first, ids, weights, *state = self._step.run(outputs, inputs)
+        after = OnnxSource(live.memory, dict(zip(self._state, state, strict=True)), live.output, live.ids)
+        return after, first, ids, weights
 
     def search_one(self, source: OnnxSource, limit: int, options: SearchOptions) -> OneSearch | None:
         """Search for the only sentence of ``source`` in one call of the search graph (``SearchOne``).

@@ -22,6 +22,7 @@ from nmt.files.atomic import replace_folder
 from nmt.files.checksum import archive_fingerprint, checksum
 from nmt.inference.engines import (
     ABOUT,
+    ALL_LOG_PROBS,
     FOLDER,
     FORMAT,
     GRAPH_SUFFIX,
@@ -303,13 +304,31 @@ def _name(graph: onnx.GraphProto, inputs: list[str], outputs: list[str]) -> None
         value.name = name
 
 
+OPEN_K = """open_k () => () {{
+    size = Abs (k)
+    zero = Constant <value_ints = [0]> ()
+    wants_all = Less (k, zero)
+    {all_log_probs} = If (wants_all) <
+        then_branch = copy () => (float[] all) {{ all = Identity ({log_probs}) }},
+        else_branch = nothing () => (float[] all) {{ all = Constant <value_floats = [0.0]> () }}
+    >
+}}"""
+"""An output takes memory that other nodes cannot use, so all log-probabilities are an output only for an ensemble."""
+
+
 def _open_k(file: Path) -> None:
-    """Make the number of candidates an input of the graph."""
-    graph = onnx.load(file)
-    top_k = [node for node in graph.graph.node if node.op_type == "TopK"][-1]  # an attention may have a TopK before it
-    top_k.input[1] = "k"
-    graph.graph.input.append(onnx.helper.make_tensor_value_info("k", onnx.TensorProto.INT64, [1]))
-    onnx.save(graph, file)
+    """Make the number of candidates an input of the graph; -1 is one candidate and ``ALL_LOG_PROBS``."""
+    model = onnx.load(file)
+    nodes = model.graph.node
+    top_k = [node for node in nodes if node.op_type == "TopK"][-1]  # an attention may have a TopK before it
+    text = OPEN_K.format(all_log_probs=ALL_LOG_PROBS, log_probs=top_k.input[0])
+    size, *others = onnx.parser.parse_graph(text).node
+    top_k.input[1] = size.output[0]
+    nodes.insert(0, size)
+    nodes.extend(others)
+    model.graph.input.append(onnx.helper.make_tensor_value_info("k", onnx.TensorProto.INT64, [1]))
+    model.graph.output.append(onnx.helper.make_tensor_value_info(ALL_LOG_PROBS, onnx.TensorProto.FLOAT, None))
+    onnx.save(model, file)
 
 
 PACKAGES = Path(__file__).parents[2] / "requirements-translate.txt"

@@ -187,8 +187,8 @@ class Step(nn.Module):
         reordered = (_gather(field, parents) for field in state.values())
         before = map_tensors(lambda _: next(reordered), self.structure)
         features, after, weights = self.features(tokens, before, self.decoder.attention.memory_type(**memory))
-        best, ids = _candidates(self.decoder, features, output_weight, output_bias)
-        return best, ids, weights, *state_fields(after).values()
+        log_probs = _log_probs(self.decoder, features, output_weight, output_bias)
+        return *log_probs.topk(K, dim=2), weights, *state_fields(after).values()
 
     def features(self, tokens: Tensor, state: Any, memory: Memory) -> tuple[Tensor, Any, Tensor]:
         """Return the inputs of the output layer, the next state and the read weights."""
@@ -253,16 +253,13 @@ class RecurrentStep(Step):
         return features, State(tuple(layers), None if state.input_feed is None else input_feed), weights
 
 
-def _candidates(
-    decoder: Decoder, features: Tensor, output_weight: Tensor | None, output_bias: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities and ids (B, N, K) of the best candidates, for features (B, N, F)."""
+def _log_probs(decoder: Decoder, features: Tensor, output_weight: Tensor | None, output_bias: Tensor | None) -> Tensor:
+    """Return the log-probabilities (B, N, V) of all pieces, for features (B, N, F)."""
     if output_weight is None:
         output_weight = decoder.output.weight
         output_bias = decoder.output.bias
     log_probs = functional.linear(features.flatten(0, 1), output_weight, output_bias).log_softmax(1)
-    best, ids = log_probs.reshape(*features.shape[:2], -1).topk(K, dim=2)
-    return best, ids
+    return log_probs.reshape(*features.shape[:2], -1)
 
 
 class Align(nn.Module):
