@@ -135,7 +135,14 @@ class Server:
             ("GET", "/openapi.json", self.openapi),
             ("GET", "/metrics", self.show_metrics),
         ]
-        cors = Middleware(CORSMiddleware, allow_origins=[*self.origins], allow_headers=["*"])
+        methods = sorted({method for method, _, _ in handlers})
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=[origin.rstrip("/") for origin in self.origins],  # browsers send it without
+            allow_methods=methods,
+            allow_headers=["*"],
+            expose_headers=["Retry-After"],
+        )
         return Starlette(
             routes=[
                 Route(path, self.answering(path, handler, limited=method != "GET"), methods=[method])

@@ -328,6 +328,25 @@ def test_keys_and_rates() -> None:
         assert client.send("/health") == (200, {"status": "ok"})
 
 
+def test_scripts_of_named_pages_may_use_the_server() -> None:
+    page = "https://example.org"
+    with serving(origins=[f"{page}/"]) as client:
+        for method, path, header in (
+            ("POST", "/translate", "content-type"),
+            ("POST", "/v1/translate", "authorization"),
+            ("DELETE", "/v1/memories/x", "authorization"),
+        ):
+            connection = http.client.HTTPConnection("127.0.0.1", client.port)
+            asked = {"Access-Control-Request-Method": method, "Access-Control-Request-Headers": header}
+            for origin, allowed in ((page, page), ("https://example.com", None)):
+                connection.request("OPTIONS", path, headers={"Origin": origin, **asked})
+                answer = connection.getresponse()
+                answer.read()
+                assert (answer.status == 200) == bool(allowed)
+                assert answer.headers["Access-Control-Allow-Origin"] == allowed
+            connection.close()
+
+
 def test_each_pair_of_languages_has_its_model() -> None:
     with serving(pairs=[("en", "de"), ("de", "en"), ("en", "fr")]) as client:
         listed = {language["code"]: language["targets"] for language in client.send("/languages")[1]}
