@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import urllib.request
 from collections.abc import Iterator
@@ -157,6 +158,24 @@ def test_long_text_is_translated_without_weights(
     browser.wait("document.querySelectorAll('.words.target').length === 2")
     browser.point(".words.target span")
     assert browser.value("document.querySelector('.partners').textContent") == "" and shown(browser)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "expected"),
+    [
+        ("İstanbul, İzmir two", ["İstanbul,", "İzmir", "two"], "İstanbul, İzmir two"),  # İ has two lower-case characters
+        ("A cat  İl", ["a", "cat", "i̇l"], "a cat  i̇l"),  # in lower case, as the model has read it
+        ("Zu\u00adcker ist süß", ["Zucker", "ist", "süß"], "Zucker ist süß"),  # without the soft hyphen
+        ("我爱 two", ["我", "爱", "two"], "我爱 two"),
+    ],
+)
+def test_words_are_shown_once_with_what_stands_between_them(
+    text: str, labels: list[str], expected: str, browser: Browser, client: Client
+) -> None:
+    open_page(browser, client)
+    browser.value(f"fillWords(globalThis.words = make('p'), {json.dumps(text)}, {json.dumps(labels)})")
+    assert browser.value("words.textContent") == expected
+    assert browser.value("[...words.querySelectorAll('span')].map(word => word.textContent)") == labels
 
 
 def test_keyboard_reaches_words_and_slots(browser: Browser, client: Client) -> None:
