@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,7 @@ def choose(browser: Browser, select: str, value: str) -> None:
     browser.value(f"{element}.value = {value!r}; {element}.dispatchEvent(new Event('change', {{bubbles: true}}))")
 
 
+SECTION = "document.querySelector('#panels > section')"
 MIXED = ["שלום New York עולם", "we say שלום עולם here"]  # Hebrew with two English words, and the other way round
 IN_ORDER = """[...document.querySelectorAll('.words.source')].map(list => {
   const lefts = [...list.querySelectorAll('span')].map(word => word.getBoundingClientRect().left)
@@ -255,6 +257,32 @@ def test_dropped_file_has_one_line_out_per_line_in(
             assert result.read_bytes() == (expected.encode() if isinstance(expected, str) else expected)
 
 
+def test_file_goes_on_after_a_server_has_ended_a_stream(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, limits = Upper(), Limits(max_characters=100, max_texts=40, max_alternatives=0)
+    translate = slow.translate
+    monkeypatch.setattr(slow, "translate", lambda *args, **keys: time.sleep(0.3) or translate(*args, **keys))
+    (tmp_path / "slow.txt").write_text("é\n" * 40, "utf-8")
+    with serving(limits=limits, translators={"a": slow}, timeout_s=0.8) as client:
+        open_page(browser, client)
+        browser.drop(tmp_path / "slow.txt")
+        browser.wait("document.querySelector('#state').textContent === 'Done.'")
+        result = browser.downloads / "slow.de.txt"
+        wait_until(result.exists)
+        assert result.read_text("utf-8") == "É\n" * 40
+        assert sum(map(len, slow.batches)) > 40  # the lines that were being translated at the end of the first stream
+
+
+def test_selected_text_has_each_translation_once(browser: Browser) -> None:
+    with serving(limits=LIMITS, translators={"a": Upper()}) as client:
+        open_page(browser, client)
+        browser.type("one two")
+        browser.wait("document.querySelector('.spoken[lang]').textContent === 'ONE TWO'")
+        selected = browser.value("getSelection().selectAllChildren(document.body), getSelection().toString()")
+        assert selected.count("ONE TWO") == 1
+
+
 def test_mistakes_have_messages_in_plain_words(browser: Browser) -> None:
     with serving(limits=LIMITS, keys=["secret"], translators={"a": Upper()}) as client:
         open_page(browser, client)
@@ -269,6 +297,7 @@ def test_mistakes_have_messages_in_plain_words(browser: Browser) -> None:
         browser.value("document.querySelector('#text').focus()")
         browser.type("y" * 100)
         assert message(browser).startswith("A line has 101 characters, and this server takes at most 100")
+        assert browser.value(f"{SECTION}.matches('.late')")  # it shows the translation of "x"
         browser.value("document.querySelector('#text').value = 'endless'")
         browser.value("document.querySelector('#text').dispatchEvent(new Event('input'))")
         browser.wait("document.querySelector('.warning')?.textContent.startsWith('This translation ends too early')")
@@ -277,9 +306,11 @@ def test_mistakes_have_messages_in_plain_words(browser: Browser) -> None:
         browser.value("document.querySelector('#text').value = 'too long'")
         browser.value("document.querySelector('#text').dispatchEvent(new Event('input'))")
         browser.wait("document.querySelector('#message').textContent.includes('a source of 9,999 pieces')")
+        assert browser.value(f"{SECTION}.matches('.late') && {SECTION}.ariaBusy") == "false"
         browser.value("document.querySelector('#text').value = ''")
         browser.value("document.querySelector('#text').dispatchEvent(new Event('input'))")
         browser.wait("!document.querySelector('.words') && !document.querySelector('#message span').textContent")
+        assert not browser.value(f"{SECTION}.matches('.late')")
     browser.type("z")  # the server has stopped
     browser.wait("document.querySelector('#message').textContent.includes('The server does not answer')")
     assert browser.value("document.querySelector('#text').value") == "z"
