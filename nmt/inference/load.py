@@ -69,7 +69,8 @@ def _load_ensemble(names: Sequence[str], settings: LoadSettings) -> LoadedModel:
 
     for key in ("adapter", "slots", "shortlist"):
         if value := getattr(settings, key):
-            raise UserError(f"{key}={'true' if value is True else value}: belongs to one model; remove it, or name one model")
+            given = "true" if value is True else value
+            raise UserError(f"{key}={given}: belongs to one model; remove it, or name one model")
     if not names:
         raise UserError("model=[]: no model; name at least one folder")
     models = [load(name, settings) for name in names]

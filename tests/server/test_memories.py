@@ -89,7 +89,10 @@ def test_answers_do_not_name_the_glossary_of_the_server(client: Client) -> None:
     stored = client.post("/v1/memories", q="a dog", model="second")[1]
     options = SearchOptions(glossary="/home/a user/terms.tsv")
     client.server.languages = client.server.languages._replace(options=options)
-    for field, fields in (("memory", {"memory": stored["id"]}), ("prefix", {"q": "a", "prefix": "x", "model": "second"})):
+    for field, fields in (
+        ("memory", {"memory": stored["id"]}),
+        ("prefix", {"q": "a", "prefix": "x", "model": "second"}),
+    ):
         fix = f"remove {field}, or ask the operator to remove search.glossary"
         answer = {"error": f"{field}: cannot be combined with search.glossary of this server; {fix}"}
         assert client.post("/v1/translate", **fields) == (400, answer)
