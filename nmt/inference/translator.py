@@ -181,7 +181,7 @@ class Translator(Reader):
         lexicon = {} if options.lexicon is None else read_lexicon(options.lexicon)
         glossary = combined_glossary(options.glossary, options.terms)
         protection = Protection(glossary, placeholders=options.keep_placeholders, markup=markup)
-        finish = partial(self._finish, options, lexicon, alignments)
+        finish = partial(self._finish, lexicon, alignments)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
         split = keep_whole if options.sentences is None else splitter(options.sentences)
         invisible = self.loaded_model.properties.remove_invisible
@@ -198,7 +198,7 @@ class Translator(Reader):
         options: SearchOptions,
         read: Callable[[str], ReadLine],
         prefixes: Sequence[Prefix] | None,
-        finish: Callable[[Protected, Translation], Translation],
+        finish: Callable[[SearchOptions, Protected, Translation], Translation],
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
         waiting = deque[list[ReadLine]]()
@@ -210,6 +210,7 @@ class Translator(Reader):
 
         rows = max_rows(options.with_spares(), self.loaded_model.max_hypotheses)
         bulk = self._bulk(options, prefixes, None, rows)
+        chosen = replace(options, mbr=None, groups=1, diversity=None)  # of hypotheses that are chosen and sorted
         done = 0
         with closing(bulk.translate(sentences())) as translated:
             for parts, decoded in translated:
@@ -221,12 +222,19 @@ class Translator(Reader):
                 ]
                 decoded = self._write_required(parts, decoded, required, options)
                 in_order = map(self._with_words, parts, decoded)
-                results = [split.join([next(in_order) for _ in split.spans]) for _, split in lines]
+                results = [
+                    split.join([_chosen(next(in_order), options, sentences=len(split.spans)) for _ in split.spans])
+                    for _, split in lines
+                ]
                 translations = replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
                     translations = [
-                        finish(protected, translation) if translation is not NO_TRANSLATION else translation
-                        for (protected, _), translation in zip(lines, translations, strict=True)
+                        finish(
+                            options if options.rewrites and len(split.spans) == 1 else chosen, protected, translation
+                        )
+                        if translation is not NO_TRANSLATION
+                        else translation
+                        for (protected, split), translation in zip(lines, translations, strict=True)
                     ]
                 done += len(translations)
                 if prefixes is not None and done > len(prefixes):
@@ -309,9 +317,9 @@ class Translator(Reader):
 
     def _finish(
         self,
-        options: SearchOptions,
         lexicon: Mapping[str, str],
         alignments: bool,
+        options: SearchOptions,
         protected: Protected,
         translation: Translation,
     ) -> Translation:
@@ -570,6 +578,17 @@ def _n_best(translations: list[Translation], options: SearchOptions) -> list[Tra
     if options.groups > 1:  # the first are the best of each group
         translations = sorted(translations[: options.n_best], key=lambda best: -best.score)
     return translations[: options.n_best]
+
+
+def _chosen(result: Translation | Failure, options: SearchOptions, *, sentences: int) -> Translation | Failure:
+    """Return a sentence of a line with this number of ``sentences`` with the hypotheses that are kept.
+
+    Those of a single sentence are kept after their texts have been rewritten.
+    """
+    if sentences == 1 or isinstance(result, Failure) or not options.rewrites or not result.n_best:
+        return result
+    n_best = _n_best(result.n_best, options)
+    return replace(n_best[0], n_best=n_best)
 
 
 def with_source_words(translation: Translation, words: PieceWords) -> Translation:

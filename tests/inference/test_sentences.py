@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 import sys
@@ -153,6 +154,21 @@ def test_line_is_made_of_its_sentences(search: str, kind: str) -> None:
         assert [best.text for best in joined.n_best] == texts and joined.text == texts[0]
         without = translator.translate([line], options, alignments=False)[0]
         assert [best.text for best in without.n_best] == texts and without.alignment is None
+
+
+@pytest.mark.parametrize("search", [*SEARCHES, "sampled mbr"])
+@pytest.mark.parametrize("language", ["en", None])
+def test_options_change_nothing_where_they_rewrite_nothing(search: str, language: str | None) -> None:
+    """A glossary without a term of the line, and markup without a tag, give the translations of the line alone."""
+    translator = random_translator()
+    sampled = SearchOptions(temperature=1.5, mbr=6, n_best=2, max_length=7)
+    options = replace(SEARCHES.get(search, sampled), sentences=language)
+    lines = [" ".join(pair) for pair in pairwise(PARTS[:5])] + PARTS
+    expected = [[best.text for best in line.n_best] for line in translator.translate(lines, options)]
+    terms = translator.translate(lines, replace(options, terms={"zebra": "Zebra"}))
+    assert [[best.text for best in line.n_best] for line in terms] == expected
+    pages = translator.translate(lines, options, markup=True)
+    assert [[html.unescape(best.text) for best in line.n_best] for line in pages] == expected
 
 
 def check_links(line: str, split: SplitText, gaps: list[str], best: Translation, parts: list[Translation]) -> None:
