@@ -12,6 +12,7 @@ import pytest
 from matplotlib.font_manager import findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
+from matplotlib.textpath import TextPath
 
 from nmt.alignment import figures
 from nmt.alignment.figures import fonts_for
@@ -46,6 +47,18 @@ def families(texts: list[str]) -> list[str]:
 
 def test_default_font_is_enough_for_its_characters(installed: list[str]) -> None:
     assert families(["größer", "Привет", "▁dog", "</s>", "\u200d\ufe0f\x07"]) == ["DejaVu Sans"]
+
+
+def test_hebrew_is_drawn_from_right_to_left_and_arabic_letters_are_joined() -> None:
+    """The default font has both scripts. The oldest Matplotlib that we allow has to arrange them."""
+
+    def drawn(text: str) -> np.ndarray:
+        return TextPath((0, 0), text, size=10).vertices
+
+    alef, bet = drawn("א"), drawn("ב")
+    np.testing.assert_allclose(drawn("אב")[: len(bet)], bet)
+    assert len(drawn("אב")) == len(alef) + len(bet)
+    assert len(drawn("سلام")) != sum(len(drawn(letter)) for letter in "سلام")
 
 
 def test_missing_characters_come_from_an_installed_font(installed: list[str], tmp_path: Path) -> None:
