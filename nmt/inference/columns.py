@@ -34,7 +34,7 @@ class Translate:
     def __init__(
         self,
         *,
-        model: str | Path,
+        model: str | Path | Sequence[str | Path],
         engine: EngineName = "auto",
         column: str = "text",
         output: str = "translation",
@@ -52,7 +52,9 @@ class Translate:
         if not isinstance(search, SearchOptions | None):
             raise TypeError(f"search={brief(search)}: {type(search).__name__}; give SearchOptions(beam_size=5, …)")
         # Another process may have another working directory.
-        self.model = Path(model).absolute()
+        self.model = (
+            Path(model).absolute() if isinstance(model, str | Path) else [Path(name).absolute() for name in model]
+        )
         self.column, self.output, self.scores = column, output, scores
         self.search = search
         self.settings = LoadSettings(

@@ -79,6 +79,15 @@ def test_arrays_give_arrays_and_scores_have_a_column(run: Path, expected: list[s
         np.testing.assert_allclose(result["score"], [translation.score for translation in best])
 
 
+def test_several_models_are_an_ensemble(
+    exported: Path, expected: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(exported.parent)
+    translate = Translate(model=[exported.name, Path(exported.name)], engine="torch", threads=1, search=SEARCH)
+    monkeypatch.chdir(tmp_path)
+    assert translate({"text": LINES})["translation"] == expected
+
+
 MISSING: list[Any] = [None, float("nan"), np.float32("nan"), np.ma.masked]
 
 
