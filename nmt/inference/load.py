@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,10 +47,10 @@ def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> L
         )
     adapted = settings.adapter is not None or has_adapter(folder)
     if adapted and engine.startswith("onnx"):
-        arguments = f"model={folder}" + (f" adapter={settings.adapter}" if settings.adapter is not None else "")
+        words = [f"model={folder}", *([] if settings.adapter is None else [f"adapter={settings.adapter}"])]
         raise UserError(
             f"engine={engine}: adapters need engine=torch; remove engine={engine}, or write graphs that include the "
-            f"adapter with nmt-export {arguments} output=FOLDER"
+            f"adapter with nmt-export {shlex.join(words)} output=FOLDER"
         )
     model = None
     if engine.startswith("onnx"):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -235,7 +236,7 @@ def load_folder(
     if not file.is_file():
         fix = "name a folder that nmt-train has finished, such as runs/demo"
         if has_checkpoint(folder):
-            fix = f"finish its training with nmt-train name={folder.name} resume=true, or {fix}"
+            fix = f"finish its training with nmt-train {shlex.quote(f'name={folder.name}')} resume=true, or {fix}"
         problem = "has no model.pt" if folder.is_dir() else "no such folder"
         raise UserError(f"{key}={folder}: {problem}; {fix}")
     trained = unpack(read_checkpoint(file), file=file, trust=trust)

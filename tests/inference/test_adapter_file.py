@@ -139,11 +139,13 @@ def test_folder_without_a_readable_adapter_is_refused(
         load_folder(base, adapter=adapter)
 
 
-def test_exported_graphs_are_not_used_with_an_adapter(base: Path, adapter: Path) -> None:
+def test_exported_graphs_are_not_used_with_an_adapter(base: Path, adapter: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(adapter, tmp_path / "my adapter")
     assert isinstance(Translator.load(base, adapter=adapter).loaded_model, TrainedModel)
     for words, arguments in (
         (f"model={base} adapter={adapter}", {"folder": base, "adapter": adapter}),
         (f"model={adapter}", {"folder": adapter}),
+        (f"model={base} 'adapter={copy}'", {"folder": base, "adapter": copy}),
     ):
         with pytest.raises(UserError, match=f"^engine=onnx: adapters need engine=torch; .* nmt-export {words} output="):
             Translator.load(**arguments, engine="onnx")

@@ -726,7 +726,9 @@ class TestFolder:
             open_onnx(copy, LoadSettings(engine="onnx"))
 
     def test_missing_graphs_are_reported(self, tmp_path: Path) -> None:
-        with pytest.raises(UserError, match="has no graphs; write them with nmt-export model="):
-            open_onnx(tmp_path, LoadSettings(engine="onnx"))
+        (tmp_path / "my run").mkdir()
+        for folder, words in ((tmp_path, f"model={tmp_path}"), (tmp_path / "my run", f"'model={tmp_path}/my run'")):
+            with pytest.raises(UserError, match=f"has no graphs; write them with nmt-export {words}"):
+                open_onnx(folder, LoadSettings(engine="onnx"))
         with pytest.raises(UserError, match="no such folder"):
             open_onnx(tmp_path / "nowhere", LoadSettings(engine="onnx"))

@@ -12,6 +12,7 @@ without ``model.pt`` and without a subfolder.
 from __future__ import annotations
 
 import os
+import shlex
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -222,7 +223,9 @@ class _Export:
         self.root = root
         self.deployed = is_deployment(root)
         self.folder = root if self.deployed else root / FOLDER
-        self.command = "nmt-export model=RUN output=FOLDER" if self.deployed else f"nmt-export model={root}"
+        self.command = (
+            "nmt-export model=RUN output=FOLDER" if self.deployed else shlex.join(["nmt-export", f"model={root}"])
+        )
         try:
             about = read_json(self.folder / ABOUT)
         except (OSError, ValueError):
