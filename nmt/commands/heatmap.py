@@ -100,6 +100,9 @@ class HeatmapOptions(ModelOptions):
             raise UserError(f"engine={self.engine}: slots=true needs engine=torch; remove engine={self.engine}")
         if self.slots and self.format == "html":
             raise UserError("format=html: slots=true draws pictures; use format=png, svg or pdf")
+        if self.slots and self.search.sentences is not None:
+            fix = "remove search.sentences, or write each sentence on its own line"
+            raise UserError(f"search.sentences={self.search.sentences}: each sentence has its own slots; {fix}")
         if self.links is None:
             return
         if self.slots:

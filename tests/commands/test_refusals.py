@@ -171,6 +171,10 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=MODEL src=src tgt=tgt output=o links=links granularity=piece", "use granularity=word"),
         ("model=MODEL src=src tgt=tgt output=o links=short", "short has 1 line of links for 4 sentences"),
         ("model=NESTED src=src output=o slots=true format=html", "format=html: slots=true draws pictures; use format="),
+        (
+            "model=NESTED src=src output=o slots=true search.sentences=en",
+            "search.sentences=en: each sentence has its own slots; remove search.sentences, or write each",
+        ),
         ("model=NESTED src=src output=o slots=true engine=onnx", "engine=onnx: slots=true needs engine=torch; remove"),
         (
             "model=NESTED src=src tgt=tgt links=links output=o slots=true",
