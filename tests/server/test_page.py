@@ -165,7 +165,7 @@ def test_long_text_is_translated_without_weights(
 @pytest.mark.parametrize(
     ("text", "labels", "expected"),
     [
-        ("İstanbul, İzmir two", ["İstanbul,", "İzmir", "two"], "İstanbul, İzmir two"),  # İ has two lower-case characters
+        ("İstanbul, İzmir two", ["İstanbul,", "İzmir", "two"], "İstanbul, İzmir two"),  # i̇ has two characters
         ("A cat  İl", ["a", "cat", "i̇l"], "a cat  i̇l"),  # in lower case, as the model has read it
         ("Zu\u00adcker ist süß", ["Zucker", "ist", "süß"], "Zucker ist süß"),  # without the soft hyphen
         ("我爱 two", ["我", "爱", "two"], "我爱 two"),
