@@ -70,6 +70,7 @@ ERRORS = {
     "404": "The memory is not stored.",
     "408": "The body arrived too slowly.",
     "413": "The body is too large.",
+    "415": "The body is compressed.",
     "429": "Too many requests, or too many lines wait.",
     "503": "The translation took too long, or the server stops.",
 }

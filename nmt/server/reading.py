@@ -46,6 +46,8 @@ async def read_fields(request: Request) -> dict[str, Any]:
 
     Raises Refused if the body is neither, too large or too slow.
     """
+    if (coding := request.headers.get("content-encoding", "identity")) != "identity":
+        raise Refused(415, f"Content-Encoding={coding:.40}: not supported; send the body without compression")
     try:
         body = await asyncio.wait_for(_read_body(request), BODY_S)
     except TimeoutError:

@@ -228,6 +228,16 @@ def test_a_field_that_is_given_twice_is_refused(client: Client, kind: str, data:
     assert status == 400 and answer["error"].startswith("q: given more than once; send it once")
 
 
+def test_compressed_body_is_named(client: Client) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", client.port)
+    for coding, status in (("gzip", 415), ("identity", 200), ("gzip", 415)):  # over one connection
+        connection.request("POST", "/translate", b'{"q": "a", "target": "de"}', {"Content-Encoding": coding})
+        answer = connection.getresponse()
+        assert (b"send the body without compression" in answer.read()) == (status == 415)
+        assert answer.status == status
+    connection.close()
+
+
 @pytest.mark.parametrize("path", ["/translate", "/detect", "/v1/translate", "/v1/score", "/v1/align", "/v1/memories"])
 @pytest.mark.parametrize(
     ("kind", "data"), [("application/json", b'{"q": "\xc3"}'), ("application/x-www-form-urlencoded", b"q=%c3%28")]
