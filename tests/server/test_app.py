@@ -338,6 +338,18 @@ def test_keys_and_rates() -> None:
         assert client.send("/health") == (200, {"status": "ok"})
 
 
+def test_clients_of_a_proxy_on_the_same_machine_are_counted_apart() -> None:
+    with serving(per_minute=1) as client:
+        for address, status in (("203.0.113.1", 200), ("203.0.113.2", 200), ("203.0.113.1", 429), (None, 200)):
+            connection = http.client.HTTPConnection("127.0.0.1", client.port)
+            forwarded = {"X-Forwarded-For": address} if address else {}
+            connection.request("POST", "/translate?q=a&target=de", headers=forwarded)
+            answer = connection.getresponse()
+            answer.read()
+            connection.close()
+            assert answer.status == status
+
+
 def test_scripts_of_named_pages_may_use_the_server() -> None:
     page = "https://example.org"
     with serving(origins=[f"{page}/"]) as client:
