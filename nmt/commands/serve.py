@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
@@ -40,6 +41,7 @@ models again. After Ctrl-C or SIGTERM, the server finishes the requests that hav
 PAIR = re.compile(r"([A-Za-z][\w-]*):([A-Za-z][\w-]*)")
 PACKAGES = ("starlette", "uvicorn", "prometheus_client")
 SPLITTER = "sentencex"
+UPGRADES = re.compile("Unsupported upgrade|No supported WebSocket")  # warnings of uvicorn
 CONNECTIONS = 1000  # open at the same time
 
 Folders = Mapping[tuple[str, str], Mapping[str, str | list[str]]]  # of models, by (source, target) and by name
@@ -132,7 +134,7 @@ def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str])
             limit=options.max_memories, max_bytes=options.max_memories_mb << 20, minutes=options.memory_minutes
         ),
     )
-    return uvicorn.Config(
+    config = uvicorn.Config(
         server.app(),
         log_level="warning",
         access_log=False,  # it would show query strings
@@ -141,6 +143,9 @@ def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str])
         limit_concurrency=CONNECTIONS,
         timeout_graceful_shutdown=int(options.timeout_s) + 1,
     )
+    # Java's client asks for HTTP/2 in each request, which is answered without it. uvicorn advises a WebSocket library.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: not UPGRADES.match(record.getMessage()))
+    return config
 
 
 def load_quietly(folder: str | list[str], settings: LoadSettings) -> Translator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import signal
@@ -59,11 +60,16 @@ def test_signal_finishes_the_requests_that_have_arrived(model: Path) -> None:
         answer = pool.submit(urllib.request.urlopen, urllib.request.Request(f"{url}/translate", body, headers))
         while b"nmt_waiting_lines 0.0" in urllib.request.urlopen(f"{url}/metrics").read():
             pass
+        java = http.client.HTTPConnection(url.removeprefix("http://"))
+        java.request("GET", "/health", headers={"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c"})
+        assert java.getresponse().read() == b'{"status":"ok"}'
+        java.close()
         process.send_signal(signal.SIGTERM)
         assert len(json.loads(answer.result().read())["translatedText"]) == len(LINES) * 50
         assert process.wait(60) == 128 + signal.SIGTERM
         log = process.stderr.read()
     assert "POST /translate 200" in log and "cat" not in log and "Traceback" not in log
+    assert "WebSocket" not in log and "upgrade" not in log  # Java's client gets HTTP/1.1, as it should
 
 
 @pytest.mark.thorough
