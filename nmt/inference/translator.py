@@ -181,7 +181,7 @@ class Translator(Reader):
         lexicon = {} if options.lexicon is None else read_lexicon(options.lexicon)
         glossary = combined_glossary(options.glossary, options.terms)
         protection = Protection(glossary, placeholders=options.keep_placeholders, markup=markup)
-        finish = partial(self._finish, lexicon, alignments)
+        finish = partial(self._finish, options, lexicon, alignments)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
         split = keep_whole if options.sentences is None else splitter(options.sentences)
         invisible = self.loaded_model.properties.remove_invisible
@@ -198,7 +198,7 @@ class Translator(Reader):
         options: SearchOptions,
         read: Callable[[str], ReadLine],
         prefixes: Sequence[Prefix] | None,
-        finish: Callable[[SearchOptions, Protected, Translation], Translation],
+        finish: Callable[[Protected, Translation, bool], Translation],
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
         waiting = deque[list[ReadLine]]()
@@ -210,7 +210,6 @@ class Translator(Reader):
 
         rows = max_rows(options.with_spares(), self.loaded_model.max_hypotheses)
         bulk = self._bulk(options, prefixes, None, rows)
-        chosen = replace(options, mbr=None, groups=1, diversity=None)  # of hypotheses that are chosen and sorted
         done = 0
         with closing(bulk.translate(sentences())) as translated:
             for parts, decoded in translated:
@@ -229,9 +228,7 @@ class Translator(Reader):
                 translations = replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
                     translations = [
-                        finish(
-                            options if options.rewrites and len(split.spans) == 1 else chosen, protected, translation
-                        )
+                        finish(protected, translation, len(split.spans) > 1)
                         if translation is not NO_TRANSLATION
                         else translation
                         for (protected, split), translation in zip(lines, translations, strict=True)
@@ -317,15 +314,17 @@ class Translator(Reader):
 
     def _finish(
         self,
+        options: SearchOptions,
         lexicon: Mapping[str, str],
         alignments: bool,
-        options: SearchOptions,
         protected: Protected,
         translation: Translation,
+        joined: bool,
     ) -> Translation:
         """Return the aligned translation of a line with required text, and without unknown words.
 
-        Its alignment is removed unless ``alignments`` asks for it.
+        One that is ``joined`` has hypotheses that were chosen sentence by sentence. Its alignment is removed unless
+        ``alignments`` asks for it.
         """
         if translation.alignment is None:  # nothing was translated
             return protected.complete(translation)
@@ -336,7 +335,7 @@ class Translator(Reader):
             source = split_words(self.change_text(protected.text))
             n_best = [replace_unknown(best, source, lexicon) for best in n_best]
         n_best = [protected.complete(best) for best in n_best]
-        n_best = _n_best(n_best, options)
+        n_best = _n_best(n_best, options, chosen=joined or not options.rewrites)
         if not alignments:
             n_best = [best.without_alignment() for best in n_best]
         return replace(n_best[0], n_best=n_best)
@@ -568,14 +567,17 @@ def no_hypothesis(options: SearchOptions) -> Failure:
     )
 
 
-def _n_best(translations: list[Translation], options: SearchOptions) -> list[Translation]:
-    """Return the translations of a line that are kept: all samples, or the best ``n_best`` with different texts."""
+def _n_best(translations: list[Translation], options: SearchOptions, *, chosen: bool = False) -> list[Translation]:
+    """Return the translations of a line that are kept: all samples, or the best ``n_best`` with different texts.
+
+    The options have chosen and sorted those that are ``chosen``.
+    """
     if options.method != "sample":
         first_of_text = {translation.text: translation for translation in reversed(translations)}
         translations = [best for best in translations if first_of_text[best.text] is best]
-    if options.mbr is not None:
-        return by_mean_chrf(translations)[: options.n_best]
-    if options.groups > 1:  # the first are the best of each group
+    if options.mbr is not None and not chosen:
+        translations = by_mean_chrf(translations)
+    elif options.groups > 1 and not chosen:  # the first are the best of each group
         translations = sorted(translations[: options.n_best], key=lambda best: -best.score)
     return translations[: options.n_best]
 
