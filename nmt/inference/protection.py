@@ -10,7 +10,7 @@ from itertools import count
 
 from nmt.data.words import PieceWords, overlapping, word_positions, word_spans
 from nmt.inference.markup import NOTE, Tag, fragment_parts, place_tags
-from nmt.inference.terms import Edit, EditedText, Required, write_terms
+from nmt.inference.terms import Edit, EditedText, Required
 from nmt.inference.translation import Translation
 from nmt.text.glossary import Glossary
 from nmt.text.writing import UNSPACED, WITHOUT_BLANKS
@@ -48,11 +48,9 @@ class Protected:
     """The original line."""
 
     def complete(self, translation: Translation) -> Translation:
-        """Return a translation of ``text`` with all required text, aligned to words of the original line."""
+        """Return a translation of ``text``, which has all required text, aligned to words of the original line."""
         if not self.text:
             return replace(translation, text=self.line.strip())
-        if self.required:
-            translation = write_terms(translation, self.text, self.required)
         if self.text == self.line:
             return translation
         originals = word_positions(self.line)

@@ -75,6 +75,7 @@ class SplitText(NamedTuple):
             log_prob=sum(part.log_prob for part in parts),
             source_tokens=[token for part in parts for token in part.source_tokens],
             tokens=[token for part in parts for token in part.tokens],
+            inserted=sum(part.inserted for part in parts),
         )
         aligned = [part.alignment for part in parts if part.alignment is not None]
         if not aligned:

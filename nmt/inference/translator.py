@@ -26,7 +26,7 @@ from nmt.inference.prefix import PrefixReader
 from nmt.inference.protection import Fragment, Protected, Protection
 from nmt.inference.reader import Reader
 from nmt.inference.sentences import SplitText, keep_whole, splitter
-from nmt.inference.terms import Required, lacks, required_texts
+from nmt.inference.terms import Required, lacks, required_texts, write_terms
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.inference.unknown_words import MARK, replace_unknown
 from nmt.search.constraints import Prefix
@@ -181,7 +181,7 @@ class Translator(Reader):
         lexicon = {} if options.lexicon is None else read_lexicon(options.lexicon)
         glossary = combined_glossary(options.glossary, options.terms)
         protection = Protection(glossary, placeholders=options.keep_placeholders, markup=markup)
-        finish = partial(self._finish, options, lexicon, alignments)
+        rewrite = partial(self._rewritten, options, lexicon)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
         split = keep_whole if options.sentences is None else splitter(options.sentences)
         invisible = self.loaded_model.properties.remove_invisible
@@ -190,7 +190,8 @@ class Translator(Reader):
             protected = protection.protect(remove_invisible(line, invisible))
             return protected, split(protected.text)
 
-        return self._translate_groups(groups, options, read, allowed, finish, on_failure)
+        finish = partial(_finished, options, alignments)
+        return self._translate_groups(groups, options, read, allowed, rewrite, finish, on_failure)
 
     def _translate_groups(
         self,
@@ -198,7 +199,8 @@ class Translator(Reader):
         options: SearchOptions,
         read: Callable[[str], ReadLine],
         prefixes: Sequence[Prefix] | None,
-        finish: Callable[[Protected, Translation, bool], Translation],
+        rewrite: Callable[[str, Translation | Failure, Sequence[Required]], Translation | Failure],
+        finish: Callable[[Protected, Translation], Translation],
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
         waiting = deque[list[ReadLine]]()
@@ -215,23 +217,22 @@ class Translator(Reader):
             for parts, decoded in translated:
                 lines = waiting.popleft()
                 required = [
-                    [item for item in protected.required if start <= item.start < stop]
+                    [
+                        item._replace(start=item.start - start, stop=item.stop - start)
+                        for item in protected.required
+                        if start <= item.start < stop
+                    ]
                     for protected, split in lines
                     for start, stop in split.spans
                 ]
                 decoded = self._write_required(parts, decoded, required, options)
-                in_order = map(self._with_words, parts, decoded)
-                results = [
-                    split.join([_chosen(next(in_order), options, sentences=len(split.spans)) for _ in split.spans])
-                    for _, split in lines
-                ]
+                in_order = map(rewrite, parts, decoded, required)
+                results = [split.join([next(in_order) for _ in split.spans]) for _, split in lines]
                 translations = replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
                     translations = [
-                        finish(protected, translation, len(split.spans) > 1)
-                        if translation is not NO_TRANSLATION
-                        else translation
-                        for (protected, split), translation in zip(lines, translations, strict=True)
+                        finish(protected, translation) if translation is not NO_TRANSLATION else translation
+                        for (protected, _), translation in zip(lines, translations, strict=True)
                     ]
                 done += len(translations)
                 if prefixes is not None and done > len(prefixes):
@@ -312,32 +313,26 @@ class Translator(Reader):
     def _prefix_reader(self) -> PrefixReader:
         return PrefixReader(self.loaded_model.target)
 
-    def _finish(
+    def _rewritten(
         self,
         options: SearchOptions,
         lexicon: Mapping[str, str],
-        alignments: bool,
-        protected: Protected,
-        translation: Translation,
-        joined: bool,
-    ) -> Translation:
-        """Return the aligned translation of a line with required text, and without unknown words.
-
-        One that is ``joined`` has hypotheses that were chosen sentence by sentence. Its alignment is removed unless
-        ``alignments`` asks for it.
-        """
-        if translation.alignment is None:  # nothing was translated
-            return protected.complete(translation)
-        if not options.rewrites and not isinstance(protected, Fragment):
-            return translation
-        n_best = translation.n_best
+        sentence: str,
+        result: Translation | Failure,
+        required: Sequence[Required],
+    ) -> Translation | Failure:
+        """Return the translation of a sentence with required texts, and without unknown words."""
+        result = self._with_words(sentence, result)
+        if isinstance(result, Failure) or result.alignment is None or not (options.rewrites or required):
+            return result
+        n_best = result.n_best
         if options.replace_unknown:
-            source = split_words(self.change_text(protected.text))
+            source = split_words(self.change_text(sentence))
             n_best = [replace_unknown(best, source, lexicon) for best in n_best]
-        n_best = [protected.complete(best) for best in n_best]
-        n_best = _n_best(n_best, options, chosen=joined or not options.rewrites)
-        if not alignments:
-            n_best = [best.without_alignment() for best in n_best]
+        if required:
+            n_best = [write_terms(best, sentence, required) for best in n_best]
+        if options.rewrites:  # otherwise they are chosen already
+            n_best = _n_best(n_best, options)
         return replace(n_best[0], n_best=n_best)
 
     def _encode_checked(self, line: str) -> list[int]:
@@ -567,29 +562,27 @@ def no_hypothesis(options: SearchOptions) -> Failure:
     )
 
 
-def _n_best(translations: list[Translation], options: SearchOptions, *, chosen: bool = False) -> list[Translation]:
-    """Return the translations of a line that are kept: all samples, or the best ``n_best`` with different texts.
-
-    The options have chosen and sorted those that are ``chosen``.
-    """
+def _n_best(translations: list[Translation], options: SearchOptions) -> list[Translation]:
+    """Return the translations of a line that are kept: all samples, or the best ``n_best`` with different texts."""
     if options.method != "sample":
         first_of_text = {translation.text: translation for translation in reversed(translations)}
         translations = [best for best in translations if first_of_text[best.text] is best]
-    if options.mbr is not None and not chosen:
+    if options.mbr is not None:
         translations = by_mean_chrf(translations)
-    elif options.groups > 1 and not chosen:  # the first are the best of each group
+    elif options.groups > 1:  # the first are the best of each group
         translations = sorted(translations[: options.n_best], key=lambda best: -best.score)
     return translations[: options.n_best]
 
 
-def _chosen(result: Translation | Failure, options: SearchOptions, *, sentences: int) -> Translation | Failure:
-    """Return a sentence of a line with this number of ``sentences`` with the hypotheses that are kept.
-
-    Those of a single sentence are kept after their texts have been rewritten.
-    """
-    if sentences == 1 or isinstance(result, Failure) or not options.rewrites or not result.n_best:
-        return result
-    n_best = _n_best(result.n_best, options)
+def _finished(options: SearchOptions, alignments: bool, protected: Protected, translation: Translation) -> Translation:
+    """Return the translation of a line, without its alignment unless ``alignments`` asks for it."""
+    if translation.alignment is None:  # nothing was translated
+        return protected.complete(translation)
+    if not options.rewrites and not isinstance(protected, Fragment):
+        return translation
+    n_best = [protected.complete(best) for best in translation.n_best]
+    if not alignments:
+        n_best = [best.without_alignment() for best in n_best]
     return replace(n_best[0], n_best=n_best)
 
 

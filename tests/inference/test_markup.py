@@ -15,6 +15,7 @@ from inference.random_translators import random_translator
 from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError
 from nmt.inference.protection import Protection
+from nmt.inference.terms import write_terms
 from nmt.inference.translation import Translation
 from nmt.search.options import SearchOptions
 
@@ -69,7 +70,8 @@ def translated(line: str, output: str, weights: np.ndarray) -> str:
         target_words=PieceWords(range(len(target))),
         alignment=alignment,
     )
-    return protected.complete(best if source else Translation("")).text
+    written = write_terms(best, protected.text, protected.required) if source else Translation("")
+    return protected.complete(written).text
 
 
 WORDS = st.sampled_from(["a", "dog", "runs.", "3 &lt; 4", "&amp;", "x,", "(y)"])

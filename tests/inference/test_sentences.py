@@ -171,6 +171,24 @@ def test_options_change_nothing_where_they_rewrite_nothing(search: str, language
     assert [[html.unescape(best.text) for best in line.n_best] for line in pages] == expected
 
 
+@pytest.mark.parametrize("search", SEARCHES)
+def test_terms_of_a_sentence_are_those_of_the_sentence_alone(search: str) -> None:
+    """Also the capital of a term that begins a later sentence, and the words that are counted as written."""
+    translator = random_translator()
+    options = replace(SEARCHES[search], terms={"two": "zwei", "dogs": "hunde", "x": "abc"})
+    for line in ("two dogs. Two dogs run. Dogs x.", "x y. x y.", "Two x. a b."):
+        [joined] = translator.translate([line], options)
+        sentences = splitter("en")(line).parts
+        parts = translator.translate(sentences, replace(options, sentences=None))
+        for rank, best in enumerate(joined.n_best):
+            chosen = [part.n_best[min(rank, len(part.n_best) - 1)] for part in parts]
+            assert best.text == " ".join(part.text for part in chosen)
+            assert (best.tokens, best.inserted) == (
+                sum((part.tokens for part in chosen), []),
+                sum(part.inserted for part in chosen),
+            )
+
+
 def check_links(line: str, split: SplitText, gaps: list[str], best: Translation, parts: list[Translation]) -> None:
     """Check that the links of a line are those of its sentences, shifted by the words before them."""
     assert best.alignment is not None and best.alignment.shape == (len(best.tokens), len(best.source_tokens))

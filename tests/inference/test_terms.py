@@ -183,7 +183,7 @@ def test_each_placeholder_is_written_once(
         target_words=PieceWords(range(len(output))),
         alignment=rng.random((len(output) + 1, len(source) + 1)) * rng.integers(2, size=(len(output) + 1, 1)),
     )
-    written = protected.complete(best)
+    written = protected.complete(write_terms(best, protected.text, protected.required))
     for placeholder in {*placeholders}:
         assert written.text.count(placeholder) == placeholders.count(placeholder)
     rest = written.text
@@ -261,7 +261,7 @@ def test_terms_are_written_where_the_alignment_says(
 ) -> None:
     protected = Protection(Glossary(terms), placeholders=False).protect(source)
     translation = aligned(source, target, links)
-    written = protected.complete(translation)
+    written = protected.complete(write_terms(translation, protected.text, protected.required))
     assert written.text == expected and written.confidence == translation.confidence
     assert alignment_lines([written]) == [new_links]
 
