@@ -265,17 +265,21 @@ class Server:
             raise Refused(400, f"source=auto: {error.args[0]} cannot be identified; name the source language") from None
         return [{"language": code, "confidence": round(100 * share, 1)} for code, share in shares]
 
-    def model_of(
-        self, fields: Mapping[str, Any], lines: Sequence[str]
-    ) -> tuple[ServedModel, str, dict[str, Any] | None]:
-        """Return the model for the lines, their language, and the identified one if the request asks for it."""
+    def pair_of(self, fields: Mapping[str, Any], lines: Sequence[str]) -> tuple[LanguagePair, dict[str, Any] | None]:
+        """Return the languages of a request, and the identified one if the request asks for it."""
         source = text_of(fields, "source", "auto" if len(self.languages.sources) > 1 else self.languages.sources[0])
         detected = None
         if source == "auto":
             detected = self.identified(" ".join(lines))[0]
             source = detected["language"]
         targets = self.languages.targets(source)
-        target = text_of(fields, "target", targets[0] if len(targets) == 1 else None)
+        return (source, text_of(fields, "target", targets[0] if len(targets) == 1 else None)), detected
+
+    def model_of(
+        self, fields: Mapping[str, Any], lines: Sequence[str]
+    ) -> tuple[ServedModel, str, dict[str, Any] | None]:
+        """Return the model for the lines, their language, and the identified one if the request asks for it."""
+        (source, target), detected = self.pair_of(fields, lines)
         name = text_of(fields, "model") if "model" in fields else None
         model = self.languages.model(source, target, name)
         if len(lines) > model.max_waiting:
@@ -303,10 +307,14 @@ class Server:
         count = number_of(fields, "alternatives", maximum=self.limits.max_alternatives)
         segments = [split_text(text, form) for text in texts]  # type: ignore[arg-type]
         lines = [line for part in segments for line in part.lines]
-        model, source, detected = self.model_of(fields, lines)
-        options = self.languages.options_of(source, best=count + 1, sentences=self.languages.sentences)
-        work = Work(options, markup=form == "html")
-        in_order = iter(await self.translations(request, model, lines, work))
+        (source, target), detected = self.pair_of(fields, lines)
+        if source == target and source in self.languages.sources:  # LibreTranslate returns such texts, too
+            results = [Translation(line) for line in lines]
+        else:
+            model, _, _ = self.model_of({**fields, "source": source}, lines)
+            options = self.languages.options_of(source, best=count + 1, sentences=self.languages.sentences)
+            results = await self.translations(request, model, lines, Work(options, markup=form == "html"))
+        in_order = iter(results)
         translations = [[next(in_order) for _ in part.indices] for part in segments]
         texts_out = [
             part.fill([best.text for best in of_text]) for part, of_text in zip(segments, translations, strict=True)

@@ -379,6 +379,13 @@ def test_each_pair_of_languages_has_its_model() -> None:
         text = "Die Katze schläft auf dem alten Sofa."
         status, answer = client.post("/translate", q=text, source="auto", target="en")
         assert status == 200 and answer["detectedLanguage"]["language"] == "de"
+        for form, same in (("text", f"{text}\n\n {text}"), ("html", f"<p>{text} &amp;<br> <b>{text}</b></p>")):
+            for source in ("auto", "de"):  # the text is in the language that the client wants
+                fields = {"source": source, "target": "de", "format": form, "alternatives": 1}
+                status, answer = client.post("/translate", q=[same], **fields)
+                assert (status, answer["translatedText"], answer["alternatives"]) == (200, [same], [[]])
+                assert ("detectedLanguage" in answer) == (source == "auto")
+        assert client.translate(text, source="fr", target="fr")[0] == 400
 
 
 def test_named_models_of_one_pair() -> None:
