@@ -165,9 +165,6 @@ def _advice(key: str, known: Sequence[str], folders: Sequence[Path]) -> str:
     """Return advice for the unknown ``key``. ``known`` are the keys of the configuration."""
     if key in PROCESSES and "training" in known:
         return f"; use {LAUNCHER}"
-    name = NAMES.get(key)
-    if name is not None and re.split(r"\W", name)[0] in known:  # the command has this group
-        return f"; use {name}"
     group, _, rest = key.partition(".")
     inner, _, last_name = key.rpartition(".")  # encoder.self_attention.window
     for owner, name, inside in ((group, rest, group), (inner, last_name, inner.rpartition(".")[2])):
@@ -175,7 +172,12 @@ def _advice(key: str, known: Sequence[str], folders: Sequence[Path]) -> str:
         if choices:
             *others, last = (f"{owner}={choice}" for choice in choices)
             return f"; {', '.join(others)} and {last} have it" if others else f"; {last} has it"
-    near = suggestion(key, [name for name in known if not key.startswith(f"{name}.")])
+    use = NAMES.get(last_name)
+    if use is not None and re.split(r"\W", use)[0] in known:  # the command has this group
+        return f"; use {use}"
+    names = [name for name in known if not key.startswith(f"{name}.")]
+    siblings = [name.rpartition(".")[2] for name in names if name.rpartition(".")[0] == inner]
+    near = suggestion(last_name, siblings, before=f"{inner}.") if inner and siblings else suggestion(key, names)
     return near or "; --help lists the settings"
 
 

@@ -368,10 +368,10 @@ def is_missing(value: Any) -> bool:
     return pandas is not None and (value is pandas.NA or value is pandas.NaT)
 
 
-def suggestion(word: str, choices: Any) -> str:
-    """Return "; did you mean X?", or nothing where no choice is similar."""
+def suggestion(word: str, choices: Any, *, before: str = "") -> str:
+    """Return "; did you mean X?", or nothing where no choice is similar. ``before`` is written before the choice."""
     choices = list(choices)
     near = [choice for choice in choices if choice.lower() == word.lower()] or get_close_matches(
         word, choices, n=1, cutoff=0.6
     )
-    return f"; did you mean {near[0]}?" if near else ""
+    return f"; did you mean {before}{near[0]}?" if near else ""

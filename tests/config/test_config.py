@@ -76,7 +76,9 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
     ("words", "message"),
     [
         (["attention.slot=3"], "attention.slot: no such key; did you mean attention.slots?"),
-        (["search.top_k=3"], "search.top_k: no such key; did you mean search.groups?"),  # not its own group, search
+        (["search.top_k=3"], "search.top_k: no such key; --help lists the settings"),  # nmt-train draws no samples
+        (["training.learning_rate=1"], "training.learning_rate: no such key; use optimizer.lr"),
+        (["search.max_len=9"], "search.max_len: no such key; did you mean search.max_length?"),
         (["attention.slots=0"], "attention.slots=0: must be at least 1 (conf/attention/located_memory.yaml)"),
         (["optimizer.lr=inf"], "optimizer.lr=inf: must be finite (conf/optimizer/adam.yaml)"),
         (["encoder.hidden_size=7"], "must be even"),
