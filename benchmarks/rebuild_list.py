@@ -46,6 +46,8 @@ PEER_TRAINING = ("peers/onmt.sh", "peers/pieces")
 ONMT = "OpenNMT-py 3.5.1"
 CT2 = "ct2/bin/python"  # python -m venv ct2 && ct2/bin/pip install ctranslate2 sentencepiece pyyaml
 STUDENTS_CT2 = "benchmarks/results/students_ct2.md"
+STUDENTS_OF_TWO = "runs/students_of_two"  # links to the runs of students.py that two teachers have taught
+ENSEMBLE_CT2 = "benchmarks/results/students_ct2_ensemble.md"
 MARIAN = "marian/bin/python"  # python -m venv marian && marian/bin/pip install pymarian sentencepiece
 STUDENTS = "runs/students/teacher/model.pt"
 SHORTLIST = ("--engine", "onnx-int8", *"--lines 50 --batch 1 --shortlist 50 --ct2".split(), CT2)
@@ -97,6 +99,12 @@ ENTRIES = [
         ("--marian", MARIAN, "--ct2", CT2, "--report-only", "--output", STUDENTS_CT2),
         timing=True,
         needs=(MULTI30K, STUDENTS, CT2),
+    ),
+    Entry(  # the two students of the text "ensemble"
+        *("students_ct2_ensemble", "quality.marian", 5),
+        ("--marian", MARIAN, "--ct2", CT2, "--report-only", "--students", STUDENTS_OF_TWO, "--output", ENSEMBLE_CT2),
+        timing=True,
+        needs=(MULTI30K, STUDENTS_OF_TWO, CT2),
     ),
     Entry(
         *("students_ct2_tatoeba", "quality.marian", 15),

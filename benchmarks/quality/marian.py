@@ -47,9 +47,11 @@ STUDENTS = {
         "bahdanau-lstm-distilled-long",
         "bahdanau-lstm-both-long",
         "luong-lstm-both-long",
+        "luong-lstm-ensemble-long",
         "located_memory-mingru-distilled-long",
         f"{CONVERTED}-distilled",
         f"{CONVERTED}-both",
+        f"{CONVERTED}-ensemble",
     ],
     "tatoeba": PLANS["tatoeba"].cells,
 }
