@@ -37,7 +37,7 @@ from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.onnx import engine as engine_module
 from nmt.inference.onnx import graphs, rewrites
 from nmt.inference.onnx.engine import MAX_STEPS, open_session
-from nmt.inference.onnx.export import ENGINES, export
+from nmt.inference.onnx.export import ENGINES, _open_k, export
 from nmt.inference.onnx.model import OnnxModel, exported_engines, open_onnx
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.translator import Translator
@@ -207,6 +207,23 @@ def assert_similar_scores(folder: Path) -> None:
     results = (by_onnx(folder, engine).translate(LINES, options) for engine in ENGINES)
     for exact, rounded in zip(*results, strict=True):
         assert rounded.log_prob == pytest.approx(exact.log_prob, rel=0.3)
+
+
+def test_fields_of_own_parts_may_be_called_size_and_zero(tmp_path: Path) -> None:
+    """The nodes that every step graph gets for k have other names."""
+    nodes = "zero = Identity (size)  log_probs, candidates = TopK (zero, is_negative)"
+    inputs = "float[b,n,v] size, int64[1] is_negative"
+    graph = f"step ({inputs}) => (float[b,n,c] log_probs, int64[b,n,c] candidates) {{ {nodes} }}"
+    file = tmp_path / "step.onnx"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18]> {graph}'), file)
+    _open_k(file)
+    scores = np.array([[[1.0, 3.0, 2.0]]], dtype=np.float32)
+    given = {"size": scores, "is_negative": np.array([1])}
+    session = open_session(file, threads=1)
+    for k, best in ((2, [3.0, 2.0]), (-1, [3.0])):
+        log_probs, _, all_log_probs = session.run(None, {**given, "k": np.array([k])})
+        np.testing.assert_array_equal(log_probs, [[best]])
+    np.testing.assert_array_equal(all_log_probs, scores)
 
 
 def test_a_model_trained_on_short_sources_is_exported(tmp_path: Path) -> None:

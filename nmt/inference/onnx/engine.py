@@ -172,7 +172,9 @@ class OnnxEngine:
         np.put_along_axis(log_probs, ids, ranked, axis=2)
         return after, log_probs, weights
 
-    def _run(self, outputs: list[str], live: OnnxSource, tokens: Integers, parents: Integers, k: int) -> Any:
+    def _run(
+        self, outputs: list[str], live: OnnxSource, tokens: Integers, parents: Integers, k: int
+    ) -> tuple[OnnxSource, Floats, Integers, Floats]:
         """Run the step graph for ``outputs``. Return the next state and the first three of them."""
         count = np.array([min(k, self._vocabulary if live.ids is None else len(live.ids))])
         inputs = {**live.memory, **live.state, **live.output, "tokens": tokens, "parents": parents, "k": count}

@@ -305,12 +305,12 @@ def _name(graph: onnx.GraphProto, inputs: list[str], outputs: list[str]) -> None
 
 
 OPEN_K = """open_k () => () {{
-    size = Abs (k)
-    zero = Constant <value_ints = [0]> ()
-    wants_all = Less (k, zero)
-    {all_log_probs} = If (wants_all) <
-        then_branch = copy () => (float[] all) {{ all = Identity ({log_probs}) }},
-        else_branch = nothing () => (float[] all) {{ all = Constant <value_floats = [0.0]> () }}
+    k_size = Abs (k)
+    k_zero = Constant <value_ints = [0]> ()
+    k_is_negative = Less (k, k_zero)
+    {all_log_probs} = If (k_is_negative) <
+        then_branch = copy () => (float[] k_all) {{ k_all = Identity ({log_probs}) }},
+        else_branch = nothing () => (float[] k_all) {{ k_all = Constant <value_floats = [0.0]> () }}
     >
 }}"""
 """An output takes memory that other nodes cannot use, so all log-probabilities are an output only for an ensemble."""
