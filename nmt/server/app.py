@@ -280,11 +280,15 @@ class Server:
     ) -> tuple[ServedModel, str, dict[str, Any] | None]:
         """Return the model for the lines, their language, and the identified one if the request asks for it."""
         (source, target), detected = self.pair_of(fields, lines)
+        return self.model_for((source, target), fields, lines), source, detected
+
+    def model_for(self, pair: LanguagePair, fields: Mapping[str, Any], lines: Sequence[str]) -> ServedModel:
+        """Return the model for lines in these languages. Raises Refused if they are too many."""
         name = text_of(fields, "model") if "model" in fields else None
-        model = self.languages.model(source, target, name)
+        model = self.languages.model(*pair, name)
         if len(lines) > model.max_waiting:
             raise Refused(413, f"q: {counted(len(lines), 'line')}; send at most {model.max_waiting:,} at once")
-        return model, source, detected
+        return model
 
     async def translations(self, request: Request, model: ServedModel, lines: Sequence[str], work: Work) -> list[Any]:
         """Return the translation of each line."""
@@ -311,7 +315,7 @@ class Server:
         if source == target and source in self.languages.sources:  # LibreTranslate returns such texts, too
             results = [Translation(line) for line in lines]
         else:
-            model, _, _ = self.model_of({**fields, "source": source}, lines)
+            model = self.model_for((source, target), fields, lines)
             options = self.languages.options_of(source, best=count + 1, sentences=self.languages.sentences)
             results = await self.translations(request, model, lines, Work(options, markup=form == "html"))
         in_order = iter(results)
