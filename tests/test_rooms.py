@@ -208,49 +208,6 @@ def test_functions_are_short() -> None:
                 assert lines <= LONGEST_FUNCTION, f"{path}:{node.lineno}: {node.name} has {lines} lines; split it"
 
 
-def names_in(*nodes: ast.expr) -> set[str]:
-    """Return the variables, attributes and items that expressions mention."""
-    kinds = ast.Name | ast.Attribute | ast.Subscript
-    return {ast.unparse(part) for node in nodes for part in ast.walk(node) if isinstance(part, kinds)}
-
-
-def double_assignments(code: str) -> list[int]:
-    """Return the lines that compute several unrelated values. Copies, swaps and joint updates are related."""
-    lines = []
-    for node in ast.walk(ast.parse(code)):
-        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)):
-            continue
-        (target,), values = node.targets[:1], node.value.elts
-        if not isinstance(target, ast.Tuple) or len(target.elts) != len(values):
-            continue
-        bases = [name.value for name in target.elts if isinstance(name, ast.Attribute | ast.Subscript)]
-        changed = {*map(ast.unparse, [*target.elts, *bases])} - {"self"}
-        copies = all(isinstance(value, ast.Constant | ast.Name | ast.Attribute) for value in values)
-        if not copies and not changed & names_in(*values):
-            lines.append(node.lineno)
-    return lines
-
-
-@pytest.mark.parametrize(
-    ("code", "wrong"),
-    [
-        ("a, b = f(), g()", True),
-        ("a, b = b, a", False),
-        ("a, b = b, a + b", False),
-        ("a, b = f()", False),
-        ("x[0], y = x[1], 2 + z", False),
-    ],
-)
-def test_double_assignment_is_detected(code: str, wrong: bool) -> None:
-    assert bool(double_assignments(code)) == wrong
-
-
-def test_each_line_assigns_one_value() -> None:
-    for path, _ in files(ROOT / "nmt"):
-        for line in double_assignments(path.read_text("utf-8")):
-            pytest.fail(f"{path}:{line}: write one assignment per line")
-
-
 def test_records_with_many_fields_are_constructed_by_keyword() -> None:
     """Two neighbouring fields of one type could be exchanged unnoticed."""
     trees = {path: ast.parse(path.read_text("utf-8")) for path, _ in files(ROOT / "nmt")}
@@ -266,11 +223,6 @@ def test_records_with_many_fields_are_constructed_by_keyword() -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in records:
                 assert len(node.args) <= 4, f"{path}:{node.lineno}: name the arguments of {ast.unparse(node.func)}"
-
-
-@pytest.mark.parametrize("room", sorted({*ORDER} - MODULES))
-def test_every_room_has_tests(room: str) -> None:
-    assert list((ROOT / "tests" / room).glob("test_*.py"))
 
 
 def test_helpers_of_tests_and_benchmarks_have_different_names() -> None:
