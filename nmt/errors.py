@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 import signal
 import sys
 import unicodedata
@@ -19,6 +20,11 @@ class UserError(Exception):
     def __init__(self, *problems: str) -> None:
         super().__init__(*problems)
         self.problems = problems
+
+    @property
+    def key(self) -> str:
+        """The setting or file that the first problem is about, such as ``in.txt`` in ``in.txt:3: …``."""
+        return re.split("[:=]", self.problems[0], maxsplit=1)[0] if self.problems else ""
 
     def __str__(self) -> str:
         return "\n       ".join(self.problems)

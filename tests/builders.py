@@ -173,10 +173,16 @@ def refusal(function: Callable[..., Any], *arguments: Any, **settings: Any) -> s
     return str(caught.value)
 
 
-def expect_error(message: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> None:
-    """Assert that this call raises a UserError of one line that matches ``message``, a regular expression."""
+def expect_error(key: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> None:
+    """Assert that this call raises a UserError of one line about this setting or file, ``UserError.key``.
+
+    A ``key`` with a space is a regular expression for the message.
+    """
     text = refusal(function, *arguments, **settings)
-    assert re.search(message, text), text
+    if " " in key:
+        assert re.search(key, text), text
+    else:
+        assert UserError(text).key == key, text
 
 
 def call_before(patch: pytest.MonkeyPatch, owner: Any, name: str, action: Callable[..., Any]) -> None:

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from nmt.errors import counted, suggest_fix
+from nmt.errors import UserError, counted, suggest_fix
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,11 @@ def test_irregular_plural() -> None:
 @pytest.mark.parametrize("number", [errno.ENOMEM, errno.EAGAIN])
 def test_missing_memory_has_its_own_advice(number: int) -> None:
     assert "workers=" in suggest_fix(OSError(number, ""))
+
+
+@pytest.mark.parametrize(
+    ("problem", "key"),
+    [("attention.slots=0: must be at least 1", "attention.slots"), ("in.txt:3: invalid UTF-8", "in.txt"), ("no", "no")],
+)
+def test_key_is_what_a_message_is_about(problem: str, key: str) -> None:
+    assert UserError(problem, "other=1: wrong").key == key
