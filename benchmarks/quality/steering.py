@@ -1,11 +1,10 @@
 """What do a glossary, placeholders, tags, ensembles and other decoding options keep, and what do they cost?
 
 The models translate captions. The glossary has frequent nouns of captions, with one target each, in the form that a
-dictionary has. Placeholders and tags stand at random places of the captions. Documents that others wrote are translated
-by ``nmt-translate``, and compared with their originals: what is translated in them says nothing, because no document is
-a caption.
+dictionary has. Placeholders and tags stand at random places of the captions. Pages that others wrote are translated
+by ``nmt-translate``, and their tags are compared with those of the originals.
 
-    python -m benchmarks.quality.steering --model runs/memory runs/bahdanau --set data/a/test --documents page.html a.po
+    python -m benchmarks.quality.steering --model runs/memory runs/bahdanau --set data/a/test --documents page.html
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
-import polib
 import torch
 from sacrebleu.metrics import BLEU, CHRF
 
@@ -45,14 +43,13 @@ OPTIONS = {
     "no_repeat=3": SearchOptions(no_repeat=3),
     "temperature=0.5, mbr=16": SearchOptions(temperature=0.5, mbr=16),
 }
-FIELD = re.compile(r"%\(\w+\)\w|%\w|\{\w*\}")  # of Python, in messages
 
 
 def main() -> None:
     parser = argument_parser(__doc__, "steering.md", threads=1)
     parser.add_argument("--model", nargs="+", required=True, help="folders of runs, English to German, in lower case")
     parser.add_argument("--set", required=True, help="SET.en.gz and SET.de.gz")
-    parser.add_argument("--documents", nargs="+", default=[], help="files .html, .po and .srt, translated by the first")
+    parser.add_argument("--documents", nargs="+", default=[], help="pages, translated by the first")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     pairs = read_pairs(f"{options.set}.en.gz", f"{options.set}.de.gz")
@@ -215,14 +212,13 @@ def is_nested(text: str) -> bool:
 
 def document(model: str, file: Path) -> Sequence[str]:
     """Return the row of a document: its name, and how much of it was translated and kept."""
-    form = file.suffix.removeprefix(".")
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / file.name
-        command = [sys.executable, "scripts/translate.py", f"model={model}", f"format={form}", "threads=1"]
+        command = [sys.executable, "scripts/translate.py", f"model={model}", "format=html", "threads=1"]
         subprocess.run([*command, f"input={file}", f"output={output}"], check=True)
         before = file.read_text("utf-8")
         after = output.read_text("utf-8")
-    return file.name, *{"html": page, "po": catalogue, "srt": subtitles}[form](before, after)
+    return file.name, *page(before, after)
 
 
 def page(before: str, after: str) -> Sequence[str]:
@@ -240,42 +236,6 @@ def sentences(text: str) -> int:
     from nmt.documents.segments import split_text
 
     return len(split_text(text, "html").lines)
-
-
-def catalogue(before: str, after: str) -> Sequence[str]:
-    """Return the counts of messages: polib must read the file, and all but the translations must be as before."""
-    old = polib.pofile(before)
-    new = polib.pofile(after)
-    done = [
-        entry for entry, was in zip(new, old, strict=True) if not was.msgstr and not any(was.msgstr_plural.values())
-    ]
-    texts = [(entry, entry.msgstr or " ".join(entry.msgstr_plural.values())) for entry in done]
-    fields = [(Counter(FIELD.findall(entry.msgid)), text) for entry, text in texts]
-    total = sum(sum(of_message.values()) for of_message, _ in fields)
-    lost = sum(sum((of_message - Counter(FIELD.findall(text))).values()) for of_message, text in fields)
-    keys = [
-        [(entry.msgctxt, entry.msgid, entry.msgid_plural, entry.comment.split()) for entry in file]
-        for file in (old, new)
-    ]
-    same = (
-        "polib reads the file, and messages, contexts and the words of comments are the same"
-        if keys[0] == keys[1]
-        else "DIFFERS"
-    )
-    return (
-        f"{sum(bool(text.strip()) for _, text in texts):,} of {len(done):,} messages",
-        f"{total - lost:,} of {total:,}",
-        same,
-    )
-
-
-def subtitles(before: str, after: str) -> Sequence[str]:
-    frames = [re.findall(r"^\d+\n.*-->.*$", text.replace("\r\n", "\n"), re.MULTILINE) for text in (before, after)]
-    longest = max(map(len, after.split("\n")))
-    same = "numbers and times are the same" if frames[0] == frames[1] else "numbers or times DIFFER"
-    old, new = tags(before), tags(after)
-    count = f"{sum((old & new).values()):,} of {sum(old.values()):,}"
-    return f"{len(frames[0]):,} cues", count, f"{same}; the longest line has {longest} characters"
 
 
 if __name__ == "__main__":

@@ -29,7 +29,6 @@ from nmt.commands.options import (
 from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, line_counter, line_writer
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
-from nmt.files.compression import MARKUP, format_ending
 from nmt.inference.translation import Done, ScoreColumn, alignment_lines, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 from nmt.settings.arguments import AtLeast, AtMost
@@ -52,7 +51,7 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search.glossary=terms.tsv                 use these terms; search.keep_placeholders=true
                                                         keeps numbers, addresses, {{name}} and `code`
   nmt-translate model=runs/demo search.sentences=en < report.txt          several sentences per line, each on its own
-  nmt-translate model=runs/demo format=html input=page.html output=seite.html     also markdown, srt and po
+  nmt-translate model=runs/demo format=html input=page.html output=seite.html
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
   nmt-translate model=[runs/a,runs/b]                   an ensemble of models with one vocabulary
   nmt-translate model=runs/demo prefix=begin.txt        each translation begins with a line of this file
@@ -68,13 +67,6 @@ gives several output lines, best first, in the format of Moses: `input line, fro
 
 
 MEMORIES = 64  # memories loaded and translated together: one covariance matrix of 512 × 512 takes 1 MB
-FORMATS = {".md": "markdown", ".markdown": "markdown", ".po": "po", ".pot": "po"}
-FORMATS |= dict.fromkeys((".html", ".htm", ".xhtml"), "html") | dict.fromkeys((".srt", ".vtt", ".ass", ".ssa"), "srt")
-# Formats without a format=, by the end of the name, and what to give instead.
-SENTENCES = "give a file with its sentences only, one per line"
-COLUMN = "give a text file with one of its columns; nmt.inference.Translate reads tables in Python"
-UNKNOWN_FORMATS = dict.fromkeys((".csv", ".tsv"), COLUMN)
-UNKNOWN_FORMATS |= dict.fromkeys(MARKUP, SENTENCES)
 WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]
 
 
@@ -98,7 +90,7 @@ class TranslateOptions(WorkerOptions):
     model: str | list[str]
     input: str | None
     memory: str | None
-    format: Literal["text", "html", "markdown", "srt", "po"]
+    format: Literal["text", "html"]
     scores: ScoreColumn
     alignments: str | None
     prefix: str | None
@@ -109,7 +101,6 @@ def _require_consistent(options: TranslateOptions) -> None:
     _require_different_files(options)
     if options.format != "text":
         _require_plain_output(options)
-    _warn_of_format(options.input or "", options.format)
     refuse_both(options, "memory", "input")
     if options.memory is not None and options.engine not in ("auto", "torch"):
         raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
@@ -120,15 +111,6 @@ def _require_consistent(options: TranslateOptions) -> None:
     refuse_both(options, "prefix", "memory", "workers")
     if options.workers is not None:
         _require_shards(options)
-
-
-def _warn_of_format(name: str, form: str) -> None:
-    """Warn if the name of the input belongs to another format, before or after compression."""
-    suffix = format_ending(name)
-    if FORMATS.get(suffix, form) != form:
-        print_message(f"warning: {name}: read with format={form}; its name needs format={FORMATS[suffix]}")
-    elif form == "text" and suffix in UNKNOWN_FORMATS:
-        print_message(f"warning: {name}: read as plain text, with its markup; {UNKNOWN_FORMATS[suffix]}")
 
 
 def _require_plain_output(options: TranslateOptions) -> None:
@@ -190,7 +172,7 @@ def translate(options: TranslateOptions) -> None:
         )
         if options.format != "text":
             require_attention(translator, f"format={options.format}")
-            _translate_document(translator, options, write)
+            _translate_page(translator, options, write)
             return
         if write_links is not None:
             require_attention(translator, f"alignments={options.alignments}")
@@ -267,37 +249,20 @@ def _translated(translator: Translator, options: TranslateOptions, prefixes: lis
     progress.close()
 
 
-def _translate_document(
-    translator: Translator, options: TranslateOptions, write: Callable[[Iterable[str]], None]
-) -> None:
-    """Translate a document, such as a page or subtitles. A sentence that cannot be translated stays as it is."""
-    from nmt.documents.catalogue import Catalogue
-    from nmt.documents.markdown import Markdown
-    from nmt.documents.segments import Segments, direction_problem, name_utf8, split_text
-    from nmt.documents.subtitles import split_subtitles
+def _translate_page(translator: Translator, options: TranslateOptions, write: Callable[[Iterable[str]], None]) -> None:
+    """Translate an HTML page. A sentence that cannot be translated stays as it is."""
+    from nmt.documents.segments import name_utf8, split_text
 
     name = options.input or STDIN
-    lines = [*read_lines(options.input or "-", allow_empty=True)]
-    segments: Segments | Catalogue | Markdown
-    search = options.search
-    if options.format == "po":
-        segments = Catalogue("\n".join(lines), name)
-        search = replace(search, keep_placeholders=True)
-    elif options.format == "markdown":
-        segments = Markdown("\n".join(lines), name)
-    elif options.format == "srt":
-        segments = split_subtitles(lines, name)
-    else:
-        segments = split_text(name_utf8("\n".join(lines), name), "html")
+    page = "".join(f"{line}\n" for line in read_lines(options.input or "-", allow_empty=True))
+    segments = split_text(name_utf8(page), "html")
     sources = segments.lines
-    if lines and not sources:
-        print_message(f"warning: {name}: nothing to translate with format={options.format}; the output is a copy")
+    if page and not sources:
+        print_message(f"warning: {name}: nothing to translate with format=html; the output is a copy")
     warn = warn_of_line(name, "it stays as it is", separator=": sentence ")
-    translations = translate_lines(translator, sources, search, markup=True, on_failure=warn, unit="sentence")
+    translations = translate_lines(translator, sources, options.search, markup=True, on_failure=warn, unit="sentence")
     texts = [best.text or source for best, source in zip(translations, sources, strict=True)]
-    if options.format == "html" and (problem := direction_problem("\n".join(lines), texts)):
-        print_message(f"warning: {name}: {problem}")
-    write(segments.fill(texts).removesuffix("\n").split("\n") if lines else [])
+    write(segments.fill(texts).split("\n")[:-1])
 
 
 def _total(options: TranslateOptions) -> Callable[[], float | None]:
