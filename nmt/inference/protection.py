@@ -13,13 +13,13 @@ from nmt.inference.markup import NOTE, Tag, fragment_parts, place_tags
 from nmt.inference.terms import Edit, EditedText, Required
 from nmt.inference.translation import Translation
 from nmt.text.glossary import Glossary
-from nmt.text.writing import UNSPACED, WITHOUT_BLANKS
+from nmt.text.writing import UNSPACED, WITHOUT_BLANKS, LazyPattern
 
 AFTER_ADDRESS = r"\u3001-\u3003\u3008-\u301f\uff01-\uff1f"  # marks of Chinese and Japanese, which need no spaces
 LETTER = rf"[^\W{UNSPACED.pattern[1:-1]}]"
 ADDRESS = rf"(?<![a-zA-Z0-9_])(?:https?://|www\.)[^\s<>\"'`{AFTER_ADDRESS}]*[\w/]"
 # No pattern reads far ahead from every start, so hostile lines take linear time.
-PLACEHOLDER = re.compile(
+PLACEHOLDER = LazyPattern(
     r"""
     [\U000f0000-\U000fffff]                                        # for private use, such as an element of HTML
   | `[^`]+`                                                        # code
@@ -32,7 +32,7 @@ PLACEHOLDER = re.compile(
     """.replace("ADDRESS", ADDRESS).replace("LETTER", LETTER),
     re.VERBOSE,
 )
-ELEMENT = re.compile("[\U000f0000-\U000fffff]")
+ELEMENT = LazyPattern("[\U000f0000-\U000fffff]")
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Protection:
             return Protected(line, [], [], line)
         stand_ins = (number for number in map(str, count(1)) if number not in line)
         matches = [(match, "" if match.lastgroup else next(stand_ins)) for match in pattern.finditer(line)]
-        edited = EditedText(line, [Edit(*match.span(), stand_in or match[0]) for match, stand_in in matches])
+        edited = EditedText(line, [Edit(m.start(), m.end(), stand_in or m[0]) for m, stand_in in matches])
         text = edited.text
         required = [
             Required(start, start + len(stand_in or match[0]), match[0], stand_in)
