@@ -15,7 +15,7 @@ import nmt
 ROOT = Path(__file__).resolve().parents[1]
 # In the order of the data flow: a room imports only from itself and from the names before it.
 ORDER = (
-    *("version", "errors", "settings", "files", "system", "data", "grammar", "text", "kernels", "attention"),
+    *("version", "errors", "settings", "files", "system", "data", "text", "kernels", "attention"),
     *(
         "self_attention",
         "model",

@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.report import argument_parser, header, row, save, table_head, with_range
 from benchmarks.runs import Runs
 from nmt import Translator
-from nmt.grammar import generate
+from scripts.grammar.corpus import generate
 
 SETTINGS = {
     "position_encoding=false": ["attention=memory", "attention.position_encoding=false"],
@@ -62,7 +62,7 @@ def write_documents(folder: Path, documents: int, sentences: int) -> list[Docume
     """Write training and validation text, one document per line; return documents of twice the length."""
     folder.mkdir(parents=True, exist_ok=True)
     valid_pairs = 3 * VALID_DOCUMENTS * sentences
-    parts = generate(train_pairs=documents * sentences, valid_pairs=valid_pairs, test_pairs=1, seed=1)
+    parts = generate({"train": documents * sentences, "valid": valid_pairs, "test": 1}, seed=1)
     valid = [(pair.source, pair.target) for pair in parts["valid"]]
     cut = VALID_DOCUMENTS * sentences
     texts = {

@@ -25,8 +25,8 @@ from nmt.settings.arguments import brief, is_missing
 from nmt.settings.plugins import Block, PluginPoint, PluginSettings, construct, locate
 
 PARTS = ("train", "valid", "test")
-SOURCES = ("grammar", "data.copy", "data.parallel", "data.from_python", "data.tables", "data.hub")
-DATA_SOURCE = PluginPoint(None, tuple(f"nmt.{name}" for name in SOURCES))
+SOURCES = ("generated", "copy", "parallel", "from_python", "tables", "hub")
+DATA_SOURCE = PluginPoint(None, tuple(f"nmt.data.{name}" for name in SOURCES))
 PREPARED = "nmt.data.sources.PreparedData"  # the target of conf/data/prepared.yaml
 
 

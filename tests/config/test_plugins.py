@@ -53,7 +53,7 @@ def test_calls_are_recorded(target: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 OF_ATTENTION = "not allowed here; name something of nmt.attention"
-OF_DATA = "not allowed here; name something of nmt.grammar or nmt.data.copy or nmt.data.parallel"
+OF_DATA = "not allowed here; name something of nmt.data.generated or nmt.data.copy or nmt.data.parallel"
 OF_MODEL = "not allowed here; name something of nmt.model"
 NO_SCHEDULE = "must be a subclass of torch.optim.lr_scheduler.LRScheduler"
 NO_ATTENTION = "must be a subclass of nmt.attention.base.Attention"

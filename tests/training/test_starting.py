@@ -109,7 +109,7 @@ def test_start_keeps_its_text_unless_other_text_is_chosen(
     before, after = (read_yaml(folder / "config.yaml")["data"] for folder in (finished, following))
     note = f"text: that of init_from={finished}; data= chooses other text"
     assert (note in capsys.readouterr().err) is (not words)
-    expected = {**before, **changes} if changes is not None else {**after, "_target_": "nmt.grammar.generate"}
+    expected = {**before, **changes} if changes is not None else {**after, "_target_": "nmt.data.generated.generated"}
     assert after == expected
     if not words:
         assert training_text(following / "data") == training_text(finished / "data")

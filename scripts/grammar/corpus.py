@@ -4,77 +4,49 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import islice
 
 from nmt.data.pair import Pair
-from nmt.errors import UserError
-from nmt.grammar import english, german
-from nmt.grammar.draw import Sentences
-from nmt.grammar.lexicon import Vocabulary
-from nmt.grammar.tree import Sentence, SentenceLeaf, Word
-from nmt.settings.arguments import PairCount
-from nmt.system.machine import paused_collector
+from scripts.grammar import english, german
+from scripts.grammar.draw import Sentences
+from scripts.grammar.lexicon import Vocabulary
+from scripts.grammar.tree import Sentence, SentenceLeaf, Word
 
 MIN_WORDS, MAX_WORDS = 3, 40  # per sentence, in both languages
 FULL_LEXICON = 10_000  # with this many training pairs, each word of the full lexicon occurs often enough
-PATIENCE = 20_000  # consecutive rejected draws before giving up
 
 
-def generate(
-    *,
-    train_pairs: PairCount,
-    valid_pairs: PairCount,
-    test_pairs: PairCount,
-    seed: int,
-) -> dict[str, list[Pair]]:
-    """Return sentence pairs by part (train, valid, test). Equal arguments give equal pairs on every machine.
+def generate(sizes: dict[str, int], seed: int) -> dict[str, list[Pair]]:
+    """Return as many pairs as ``sizes`` says for train, valid and test. Equal arguments give equal pairs everywhere.
 
     No English sentence occurs twice. Every word of valid and test, in both languages, occurs in train.
-    Python callers may ask for 0 pairs of a part. Raises UserError if not enough distinct pairs can be drawn.
     """
-    with paused_collector():  # trees have no reference cycles; the collector would take half of the time
-        stream = distinct_pairs(seed, min(1.0, train_pairs / FULL_LEXICON))
-        train = [next(stream) for _ in range(train_pairs)]
-        sources = {word for pair in train for word in pair.source.split()}
-        targets = {word for pair in train for word in pair.target.split()}
-        parts = {"train": train}
-        for part, size in (("valid", valid_pairs), ("test", test_pairs)):
-            parts[part] = list(known_pairs(stream, sources, targets, part, size))
-    return parts
+    stream = distinct_pairs(seed, min(1.0, sizes["train"] / FULL_LEXICON))
+    train = [next(stream) for _ in range(sizes["train"])]
+    sources = {word for pair in train for word in pair.source.split()}
+    targets = {word for pair in train for word in pair.target.split()}
+    others = {part: list(known_pairs(stream, sources, targets, sizes[part])) for part in ("valid", "test")}
+    return {"train": train, **others}
 
 
 def distinct_pairs(seed: int, share: float) -> Iterator[Pair]:
     """Yield pairs of 3 to 40 words without end, drawn from a ``share`` of the lexicon; no English sentence repeats."""
     sentences = Sentences(random.Random(seed), Vocabulary(share))
     seen: set[str] = set()
-    failures = 0
-    while failures < PATIENCE:
+    while True:
         pair = realise(sentences.sentence())
-        source = pair.source.count(" ") + 1
-        target = pair.target.count(" ") + 1
-        if pair.source in seen or not (min(source, target) >= MIN_WORDS and max(source, target) <= MAX_WORDS):
-            failures += 1
-            continue
-        failures = 0
-        seen.add(pair.source)
-        yield pair
-    raise UserError(f"data: the grammar gave only {len(seen):,} distinct sentences; ask for fewer pairs")
-
-
-def known_pairs(stream: Iterator[Pair], sources: set[str], targets: set[str], part: str, count: int) -> Iterator[Pair]:
-    """Yield ``count`` pairs of the stream that contain only the words in ``sources`` and ``targets``."""
-    failures = 0
-    while count > 0:
-        pair = next(stream)
-        if sources.issuperset(pair.source.split()) and targets.issuperset(pair.target.split()):
-            failures = 0
-            count -= 1
+        lengths = [side.count(" ") + 1 for side in pair[:2]]
+        if pair.source not in seen and min(lengths) >= MIN_WORDS and max(lengths) <= MAX_WORDS:
+            seen.add(pair.source)
             yield pair
-        else:
-            failures += 1
-        if failures == PATIENCE:
-            raise UserError(
-                f"data.{part}_pairs: the training part has too few words for unseen sentences; raise data.train_pairs"
-            )
+
+
+def known_pairs(stream: Iterator[Pair], sources: set[str], targets: set[str], count: int) -> Iterator[Pair]:
+    """Yield ``count`` pairs of the stream that contain only the words in ``sources`` and ``targets``."""
+    known = (
+        pair for pair in stream if sources.issuperset(pair.source.split()) and targets.issuperset(pair.target.split())
+    )
+    return islice(known, count)
 
 
 def realise(node: Sentence) -> Pair:

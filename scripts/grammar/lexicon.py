@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, TypeVar
 
-from nmt.grammar import tables
+from scripts.grammar import tables
 
 T = TypeVar("T")
 # Only the first of two adjectives comes from this set, so that nothing is both old and new.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nmt.grammar.lexicon import SINGULAR_THIRD
-from nmt.grammar.tree import (
+from scripts.grammar.lexicon import SINGULAR_THIRD
+from scripts.grammar.tree import (
     Both,
     Clause,
     ClauseLeaf,

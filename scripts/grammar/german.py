@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from nmt.grammar.lexicon import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE, PERSONS
-from nmt.grammar.tree import (
+from scripts.grammar.lexicon import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE, PERSONS
+from scripts.grammar.tree import (
     Both,
     Clause,
     ClauseLeaf,

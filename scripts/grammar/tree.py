@@ -13,7 +13,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TypeAlias
 
-from nmt.grammar.lexicon import PLURAL, SINGULAR_THIRD, Adjective, Adverbial, Noun, Person, Preposition, Verb
+from scripts.grammar.lexicon import PLURAL, SINGULAR_THIRD, Adjective, Adverbial, Noun, Person, Preposition, Verb
 
 Word: TypeAlias = tuple[str, tuple[int, ...]]
 

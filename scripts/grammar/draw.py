@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from nmt.grammar.lexicon import (
+from scripts.grammar.lexicon import (
     FROM,
     HE,
     IN,
@@ -28,7 +28,7 @@ from nmt.grammar.lexicon import (
     Use,
     Vocabulary,
 )
-from nmt.grammar.tree import (
+from scripts.grammar.tree import (
     CAN,
     COULD,
     MAY,
