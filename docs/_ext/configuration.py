@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import takewhile
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import yaml
@@ -17,13 +19,53 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 from nmt.config.overrides import config_dir
-from nmt.config.yaml_files import YamlFile, group_choices
 from nmt.data.filters import Filters
 from nmt.data.sources import PreparedData, is_prepared
 from nmt.training.settings import Train
 
 logger = logging.getLogger(__name__)
 FENCE = re.compile(r"^```\{(configuration|groups)\}(?: (\w+))?\n```$", re.MULTILINE)
+
+
+COMMENT = re.compile(r"^( *)([\w]+):.*?(?:  # (.+))?$")
+
+
+class YamlFile:
+    """One YAML file of conf/: its keys, the description of each, its heading and the choices of its defaults list."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        lines = path.read_text(encoding="utf-8").splitlines()
+        self.own: dict[str, Any] = yaml.safe_load("\n".join(lines)) or {}
+        entries = self.own.pop("defaults", [])
+        pairs = [pair for entry in entries if isinstance(entry, dict) for pair in entry.items()]
+        self.chosen = [(group, choice) for group, choice in pairs if not group.endswith("@_here_")]
+        heading = takewhile(lambda line: line.startswith("#"), lines)
+        self.about = " ".join(line[1:].strip() for line in heading if "@package" not in line)
+        included = [path.parent / f"{entry}.yaml" for entry in entries if isinstance(entry, str) and entry != "_self_"]
+        included += [
+            config_dir() / group[1:].removesuffix("@_here_") / f"{name}.yaml"
+            for group, name in pairs
+            if group.endswith("@_here_")
+        ]
+        self.parents = [YamlFile(file) for file in included if file.is_file()]
+        self.comments = {key: text for parent in self.parents for key, text in parent.comments.items()}
+        place: list[str] = []
+        for indent, key, comment in (match.groups() for line in lines if (match := COMMENT.match(line))):
+            place = [*place[: len(indent) // 2], key]
+            if comment:
+                self.comments[".".join(place)] = comment
+
+    def inherited(self, key: str) -> Any:
+        """Return the value of a top-level key, here or in a file that this one extends."""
+        return self.own.get(key) or next((parent.inherited(key) for parent in self.parents), None)
+
+
+def choices(group: str) -> dict[str, YamlFile]:
+    """Return the choices of a group by name; those in a folder inside it as ``folder/choice``."""
+    folder = config_dir() / group
+    paths = sorted(folder.rglob("*.yaml"))
+    return {path.relative_to(folder).with_suffix("").as_posix(): YamlFile(path) for path in paths}
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -59,18 +101,17 @@ def groups() -> Iterator[str]:
     hints = get_type_hints(Train, include_extras=True)
     for group, default in YamlFile(config_dir() / "train.yaml").chosen:
         yield from [f"### {group}", "", f"The default is `{group}={'null' if default is None else default}`.", ""]
-        files = [YamlFile(path) for path in sorted((config_dir() / group).glob("*.yaml"))]
-        for file in sorted(files, key=lambda file: file.path.stem != default):
+        for file in sorted(choices(group).values(), key=lambda file: file.path.stem != default):
             yield from choice(file, group, hints[group])
         if group == "data":
             yield from ["#### Keys of all data", ""]
             yield from table(YamlFile(config_dir() / "filters/default.yaml"), members(Filters), group)
     yield from ["### self_attention", "", "A block inside `encoder=transformer` and `decoder=transformer`, such as"]
     yield from ["`encoder.self_attention=linear encoder.self_attention.feature_map=taylor`.", ""]
-    for file in group_choices("self_attention", [config_dir()]).values():
+    for file in choices("self_attention").values():
         yield from choice(file, "self_attention", hints["encoder"])
     yield from ["### experiment", "", "An experiment overrides keys of several groups.", ""]
-    for name, file in group_choices("experiment", [config_dir()]).items():
+    for name, file in choices("experiment").items():
         yield f"- `+experiment={name}`: {file.about}"
     yield ""
 
@@ -78,7 +119,7 @@ def groups() -> Iterator[str]:
 def choice(file: YamlFile, group: str, kind: Any) -> Iterator[str]:
     """Yield title, description and table of one choice of a group."""
     yield from [f"#### {group}={file.path.stem}", ""]
-    target = file.value("_target_")
+    target = file.inherited("_target_")
     own_class = [f"`{target}`"] if target else []
     yield from [" ".join([*([file.about] if file.about else []), *own_class]), ""]
     if parents := [parent for parent in file.parents if parent.path.parent.name == group]:
@@ -121,7 +162,7 @@ def rows(file: YamlFile, values: dict[str, Any], types: dict[str, Any], prefix: 
         if isinstance(default, dict) and is_group(kind):
             yield from rows(file, default, members(kind), f"{name}.")
             continue
-        comment = file.comment(name)
+        comment = file.comments.get(name)
         if not (describe(kind) and comment):
             missing = "comment that describes it" if describe(kind) else "type"
             logger.warning("conf/%s: %s has no %s", file.path.relative_to(config_dir()), name, missing)

@@ -48,7 +48,7 @@ def command(
         @wraps(function)
         def run(arguments: list[str]) -> None:
             if not {"--help", "-h"}.isdisjoint(arguments):
-                show_help(help_text, name)
+                show_help(help_text, name, arguments)
             else:
                 function(read_options(name, schema, arguments) if isinstance(schema, type) else schema(arguments))
 
@@ -61,19 +61,29 @@ def command(
     return decorate
 
 
-def show_help(text: str, name: str) -> None:
-    """Print ``text``, then the YAML files that define and explain the settings: conf/``name``.yaml and its defaults."""
+def show_help(text: str, name: str, arguments: Sequence[str] = ()) -> None:
+    """Print ``text``, then the YAML files that define and explain the settings: conf/``name``.yaml and its groups.
+
+    Of each group, the file that the ``arguments`` choose, or else the default.
+    """
     require_stdout()
+    chosen = {key: choice for key, _, choice in (argument.partition("=") for argument in arguments)}
     settings = (config_dir() / f"{name}.yaml").read_text(encoding="utf-8")
-    for group, choice in re.findall(r"^  - (\w+): (\w+)", settings, re.MULTILINE):
-        keys = (config_dir() / group / f"{choice}.yaml").read_text(encoding="utf-8")
-        for included, name_there in re.findall(r"^  - /(\w+)@_here_: (\w+)", keys, re.MULTILINE):
-            keys += (config_dir() / included / f"{name_there}.yaml").read_text(encoding="utf-8").split("\n", 1)[1]
-        settings += f"\nSettings of {group}, given as {group}.key=value (conf/{group}/{choice}.yaml):\n\n{keys}"
-    print(
-        f"{text}\n\nSettings, given as key=value, with defaults (conf/{name}.yaml; ???: required):\n\n{settings}",
-        end="",
-    )
+    print(f"{text}\n\nSettings, given as key=value, with defaults (conf/{name}.yaml; ???: required):\n\n{settings}")
+    for group, default in re.findall(r"^  - (\w+): (\w+)", settings, re.MULTILINE):
+        files = {file.stem: file for file in sorted((config_dir() / group).glob("*.yaml"))}
+        choice = chosen[group] if chosen.get(group) in files else default
+        print(f"{group}= {' | '.join(files)}")
+        if choice in files:
+            print(f"Settings of {group}={choice}, given as {group}.key=value:\n\n{_with_included(files[choice])}")
+
+
+def _with_included(file: Path) -> str:
+    """Return a YAML file, followed by those that its defaults list includes."""
+    text = file.read_text(encoding="utf-8")
+    entries = re.findall(r"^  - (?:/(\w+)@_here_: )?(\w+)$", text, re.MULTILINE)
+    included = [config_dir() / (group or file.parent.name) / f"{name}.yaml" for group, name in entries]
+    return "\n".join([text, *(_with_included(parent) for parent in included if parent.is_file())])
 
 
 @dataclass(frozen=True, kw_only=True)

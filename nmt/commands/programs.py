@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # without the enumerations of ``signal``, which import many modules
 import os
+import sys
+
+from nmt.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,12 +42,25 @@ def _run(name: str) -> NoReturn:
 
     def command(arguments: list[str]) -> None:
         if arguments == ["--version"]:
-            print("nmt-memory-attention", import_module("nmt").__version__)
+            _print_versions()
             return
         _respect_quota()
         getattr(import_module(f"nmt.commands.{name}"), name)(arguments)
 
     run(command)
+
+
+def _print_versions() -> None:
+    """Print the versions of this package, of Python and of the libraries that decide what a model computes."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    print(f"nmt-memory-attention {__version__}")
+    print(f"Python {sys.version.split()[0]} on {sys.platform}")
+    for library in ("torch", "pytorch-lightning", "onnxruntime", "sentencepiece", "numpy"):
+        try:
+            print(library, version(library))
+        except PackageNotFoundError:
+            print(library, "is not installed")
 
 
 def _limit_spinning() -> None:
@@ -82,6 +98,4 @@ def _exit_at_once(number: int, frame: object) -> None:
 
 
 if __name__ == "__main__":
-    import sys
-
     _run(sys.argv.pop(1))

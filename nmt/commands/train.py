@@ -5,15 +5,12 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from nmt.commands.shell import run
+from nmt.commands.options import command
 from nmt.commands.streams import print_table
-from nmt.config.help import checked_settings, settings_help, without_cfg
-from nmt.config.runs import run_training, train_or_resume
 from nmt.errors import Interrupted, counted
 from nmt.inference import run_files
 from nmt.settings.build import describe_setting
 from nmt.system.machine import peak_memory_mb
-from nmt.training.distributed import is_first
 
 if TYPE_CHECKING:
     from nmt.training.run import TrainingResult
@@ -31,7 +28,8 @@ HELP = """nmt-train: train a translation model. Without arguments: the default r
   nmt-train init_from=runs/mine optimizer.lr=0.0005     a new run from its model, on its text unless data= is given
   nmt-train init_from=runs/mine adapt=lora name=b       train a small adapter of its model: see docs/adapters.md
   nmt-train --config-dir my_conf attention=mine 'trust=[my_package]'
-  nmt-train --cfg job …                                 print the whole configuration and stop
+  nmt-train --cfg …                                     print the whole configuration and stop
+  nmt-train --help attention=memory                     this text, and the settings of the chosen groups
 
 Every key of the configuration can be set as key=value. Mistakes are reported before any work starts.
 -m runs Hydra's multirun, with its settings hydra/launcher, hydra/sweeper, hydra.sweep.dir and hydra.sweep.subdir."""
@@ -39,25 +37,21 @@ Every key of the configuration can be set as key=value. Mistakes are reported be
 MULTIRUN = frozenset({"-m", "--multirun"})
 
 
-def main() -> None:
-    run(train)
-
-
+@command(HELP, lambda arguments: arguments)
 def train(arguments: list[str]) -> None:
     """Run nmt-train with these arguments. Raises UserError for errors the user can fix."""
-    if "--help" in arguments or "-h" in arguments:
-        print(HELP)
-        print(
-            settings_help([argument for argument in arguments if argument not in ("--help", "-h", *MULTIRUN)]), end=""
-        )
-        return
+    # Imported now: the help must not wait for Hydra.
+    from nmt.config.compose import compose_train, to_yaml
+    from nmt.config.runs import run_training, train_or_resume
+    from nmt.training.distributed import is_first
+
     if not MULTIRUN.isdisjoint(arguments):
         from nmt.commands.sweep import sweep
 
         sweep([argument for argument in arguments if argument not in MULTIRUN], train_or_resume)
         return
-    if "--cfg" in arguments or "-c" in arguments:
-        print(checked_settings(without_cfg(arguments)), end="")
+    if "--cfg" in arguments:
+        print(to_yaml(compose_train([argument for argument in arguments if argument not in ("--cfg", "job")])), end="")
         return
     result = run_training(arguments)
     if not is_first():
@@ -77,10 +71,9 @@ def _print_summary(result: TrainingResult) -> None:
     peak_mb = peak_memory_mb()
     rows = []
     test = summary.get("test") or {}
-    for name, label in (("bleu", "test BLEU"), ("chrf", "test chrF"), ("aer", "test AER")):
+    for name, label, spec in (("bleu", "test BLEU", ".2f"), ("chrf", "test chrF", ".2f"), ("aer", "test AER", ".3f")):
         if test.get(name) is not None:
-            score = f"{test[name]:.3f}" if name == "aer" else f"{test[name]:.2f}"
-            rows.append((label, score, summary["signatures"][name]))
+            rows.append((label, format(test[name], spec), summary["signatures"][name]))
     length = f"{counted(summary['epochs'], 'epoch')}, {counted(summary['updates'], 'update')}"
     rows.append(("training", f"{summary['tokens_per_s']:,} tokens/s", length))
     duration = "since resuming" if result.config.resume else "total"
@@ -89,9 +82,6 @@ def _print_summary(result: TrainingResult) -> None:
         ("test source", run_files.SOURCES),
         ("references", run_files.REFERENCES),
         ("translations", run_files.TRANSLATIONS),
-        ("translation links", run_files.TRANSLATION_LINKS),
-        ("reference links", run_files.REFERENCE_LINKS),
-        ("gold links", run_files.GOLD_LINKS),
         ("alignments", run_files.ALIGNMENTS),
         ("heatmaps", run_files.HEATMAPS),
         ("learning curve", run_files.CURVE_FILE),
@@ -100,7 +90,3 @@ def _print_summary(result: TrainingResult) -> None:
         if (folder / file).exists():
             rows.append((label, "", str(folder / file)))
     print_table(rows, title=f"{folder}: {describe_setting(result.config.attention)}")
-
-
-if __name__ == "__main__":
-    main()

@@ -66,7 +66,7 @@ def test_values_of_the_variable(value: str | None, expected: bool) -> None:
 def test_unknown_value_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="NMT_KERNELS=maybe: must be on or off"):
         kernels.read_switch("maybe")
-    command = [sys.executable, "-c", "from nmt.commands.train import main; main()"]
+    command = [sys.executable, "-c", "from nmt.commands.programs import train; train()"]
     environment = {**os.environ, "NMT_KERNELS": "maybe"}
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert run.returncode == 2

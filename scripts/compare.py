@@ -1,4 +1,0 @@
-from nmt.commands.programs import compare
-
-if __name__ == "__main__":
-    compare()

@@ -1,4 +1,0 @@
-from nmt.commands.programs import complete
-
-if __name__ == "__main__":
-    complete()

@@ -1,4 +1,0 @@
-from nmt.commands.programs import encode
-
-if __name__ == "__main__":
-    encode()

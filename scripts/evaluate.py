@@ -1,4 +1,0 @@
-from nmt.commands.programs import evaluate
-
-if __name__ == "__main__":
-    evaluate()

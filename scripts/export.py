@@ -1,4 +1,0 @@
-from nmt.commands.programs import export
-
-if __name__ == "__main__":
-    export()

@@ -1,4 +1,0 @@
-from nmt.commands.programs import serve
-
-if __name__ == "__main__":
-    serve()
