@@ -7,7 +7,7 @@ DOCS_STAMP := $(VENV)/installed-docs
 EXTRAS_STAMP := $(VENV)/installed-extras
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: train test test-all extras attacks lint types docs pages site wheel clean
+.PHONY: train test test-all extras lint types docs pages site wheel clean
 
 train: $(STAMP)
 	$(BIN)/nmt-train
@@ -22,10 +22,6 @@ test-all: $(STAMP)
 
 # What the tests of Ray, datasets, py3langid and the server need. The tests skip them without it.
 extras: $(EXTRAS_STAMP)
-
-# All attacks with 10,000 trials per kind of file. The fast ones also run in "make test-all".
-attacks: $(STAMP)
-	$(BIN)/python -m benchmarks.limits.attacks
 
 lint: $(STAMP)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

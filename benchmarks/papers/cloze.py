@@ -4,13 +4,11 @@ A recurrent encoder reads a document once. Each of its 16 questions is one look-
 candidates. Documents hold n facts, up to 50 in training and more in the test. With distractors, a document also holds
 facts that no question asks about. Every attention of conf/attention gets a row.
 
-With --data, a data set is trained instead: the first bAbI task, where a question is answered from the part of the story
-before it, or news in the files of Hermann et al. (2015), for which the encoders are GRUs of 100 units, as in the paper.
-An interrupted benchmark continues where it stopped: the CSV file of the results keeps every finished cell. To train
-cells again, remove their lines. The tables hold all finished cells, and the report names the rows that were not run.
+With --data, the first bAbI task is trained instead, where a question is answered from the part of the story before it.
+If you start the benchmark again, it continues: the CSV file of the results keeps every finished cell. To train cells
+again, remove their lines. The tables hold all finished cells, and the report names the rows that were not run.
 
     python -m benchmarks.papers.cloze --kinds none covariance gated_covariance "luong score=dot"
-    python -m benchmarks.papers.cloze --data cnn/questions --updates 20000 --output cnn
 """
 
 from __future__ import annotations
@@ -30,14 +28,12 @@ import torch
 from benchmarks.machine import commit
 from benchmarks.papers.cloze_kinds import kinds
 from benchmarks.papers.cloze_model import train_on_facts, train_on_stories
-from benchmarks.papers.cloze_questions import read_questions
 from benchmarks.papers.cloze_report import TITLES, UPDATES, Cells, read_csv, report_file, write_csv, write_report
 from benchmarks.papers.cloze_task import Stories, read_babi
 from benchmarks.report import argument_parser
 from nmt.errors import UserError
 
 BABI = "qa1_train.txt.gz"
-PARTS = ("training", "validation", "test")
 
 
 class Cell(NamedTuple):
@@ -81,10 +77,7 @@ def parse_arguments() -> argparse.Namespace:
     help_text = "distractors for each fact, one table per number; default: 0 1, or none with --data"
     parser.add_argument("--distractors", type=int, nargs="+", default=None, help=help_text)
     parser.add_argument("--updates", type=int, default=UPDATES, help="updates of each training; default: %(default)s")
-    help_text = (
-        f"folder with qa1_train.txt.gz and qa1_test.txt.gz, or with folders {', '.join(PARTS)} of .question files"
-    )
-    parser.add_argument("--data", type=existing, default=None, help=help_text)
+    parser.add_argument("--data", type=existing, default=None, help="folder with qa1_train.txt.gz and qa1_test.txt.gz")
     help_text = "cells trained at the same time, with one thread each; default: %(default)s"
     parser.add_argument("--jobs", type=int, default=2, help=help_text)
     args = parser.parse_args()
@@ -100,30 +93,20 @@ def parse_arguments() -> argparse.Namespace:
 def existing(text: str) -> Path:
     """Return the folder of a data set."""
     folder = Path(text)
-    if not (folder / BABI).is_file() and not (folder / PARTS[0]).is_dir():
-        raise argparse.ArgumentTypeError(f"{text}: has no {BABI} and no folder {PARTS[0]}; name the folder that does")
+    if not (folder / BABI).is_file():
+        raise argparse.ArgumentTypeError(f"{text}: has no {BABI}; name the folder that does")
     return folder
 
 
-def task_of(folder: Path) -> str:
-    """Return the task of a data set."""
-    return "babi" if (folder / BABI).is_file() else "news"
-
-
-def read_data(folder: Path) -> tuple[Stories, Stories, Stories]:
-    """Return training, validation and test set. The bAbI task has no validation set: its test set is both."""
-    if task_of(folder) == "babi":
-        training = read_babi(folder / BABI)
-        test = read_babi(folder / "qa1_test.txt.gz", training)
-        return training, test, test
-    training = read_questions(folder / PARTS[0])
-    valid, test = (read_questions(folder / part, training) for part in PARTS[1:])
-    return training, valid, test
+def read_data(folder: Path) -> tuple[Stories, Stories]:
+    """Return training and test set. The task has no validation set."""
+    training = read_babi(folder / BABI)
+    return training, read_babi(folder / "qa1_test.txt.gz", training)
 
 
 def wanted(args: argparse.Namespace) -> Iterator[Cell]:
     """Yield the cells to train, all kinds of one seed before the next seed."""
-    tasks = [*map(str, args.distractors), *([task_of(args.data)] if args.data is not None else [])]
+    tasks = [*map(str, args.distractors), *(["babi"] if args.data is not None else [])]
     for seed, task, kind in product(args.seeds, tasks, args.kinds):
         yield Cell(task, kind, seed)
 
@@ -138,7 +121,7 @@ def train_cell(cell: Cell, args: argparse.Namespace) -> dict[str, Any]:
     """Train and test one attention with one seed, and return the results."""
     torch.set_num_threads(1)
     if cell.task in TITLES:
-        return train_on_stories(cell, args.updates, *read_data(args.data), news=cell.task == "news")
+        return train_on_stories(cell, args.updates, *read_data(args.data))
     return train_on_facts(cell.kind, cell.seed, args.updates, int(cell.task), args.facts)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from benchmarks.papers.cloze_kinds import SIZE, build
 from benchmarks.papers.cloze_task import FACT, PLACES, VOCABULARY, Batch, Stories, facts
-from nmt.model import GRUEncoder, LSTMEncoder
+from nmt.model import LSTMEncoder
 
 ROWS = 16  # documents of a batch
 MAX_TRAIN_FACTS = 50
@@ -20,24 +20,20 @@ CURVE_POINTS = 20
 FIELDS = ("document", "questions", "answers")  # of a batch, with one row per document
 CURVE_FACTS = 10  # facts of the documents that the learning curves are measured on
 RATE = 0.004
-NEWS_SIZE = 100  # of every state, embedding and key; the units are GRUs, as in section 5 of the paper
-NEWS_RATE = 0.001  # the default of Adam; the paper prints none
 
 
 class Reader(nn.Module):
     """Document and question encoders, one attention between them, and a softmax over the candidates."""
 
-    def __init__(self, kind: str, vocabulary: int, candidates: int, *, longest: int, news: bool = False) -> None:
+    def __init__(self, kind: str, vocabulary: int, candidates: int, *, longest: int) -> None:
         super().__init__()
-        size = NEWS_SIZE if news else SIZE
-        self.embedding = nn.Embedding(vocabulary, size)
-        unit = GRUEncoder if news else LSTMEncoder
-        settings: dict[str, Any] = {"hidden_size": size, "bidirectional": False, "dropout": 0.0}
-        self.document = unit(embedding_size=size, **settings)
-        self.question = unit(embedding_size=size, **settings)
-        self.attention = build(kind, longest=longest, size=size)
+        self.embedding = nn.Embedding(vocabulary, SIZE)
+        settings: dict[str, Any] = {"hidden_size": SIZE, "bidirectional": False, "dropout": 0.0}
+        self.document = LSTMEncoder(embedding_size=SIZE, **settings)
+        self.question = LSTMEncoder(embedding_size=SIZE, **settings)
+        self.attention = build(kind, longest=longest, size=SIZE)
         self.answer = nn.Sequential(
-            nn.Linear(2 * size + self.attention.context_size, size), nn.Tanh(), nn.Linear(size, candidates)
+            nn.Linear(2 * SIZE + self.attention.context_size, SIZE), nn.Tanh(), nn.Linear(SIZE, candidates)
         )
 
     def forward(self, batch: Batch) -> Tensor:
@@ -98,9 +94,7 @@ def train_on_facts(kind: str, seed: int, updates: int, distractors: int, counts:
     return {"accuracy": scores, "curve": curve, "seconds": seconds}
 
 
-def train_on_stories(
-    cell: tuple[str, str, int], updates: int, stories: Stories, valid: Stories, test: Stories, *, news: bool
-) -> dict[str, Any]:
+def train_on_stories(cell: tuple[str, str, int], updates: int, stories: Stories, test: Stories) -> dict[str, Any]:
     """Train a cell on stories and return the test accuracy, the learning curve and the processor time."""
     task, kind, seed = cell
     random = np.random.default_rng(seed)
@@ -112,23 +106,21 @@ def train_on_stories(
         return batch._replace(**{name: getattr(batch, name)[rows] for name in FIELDS})
 
     torch.manual_seed(seed)
-    longest = max(batch.document.shape[1] for batch in [*stories.batches, *valid.batches, *test.batches])
-    model = Reader(kind, len(stories.vocabulary), len(stories.candidates), longest=longest, news=news)
+    longest = max(batch.document.shape[1] for batch in [*stories.batches, *test.batches])
+    model = Reader(kind, len(stories.vocabulary), len(stories.candidates), longest=longest)
     started = time.process_time()
-    curve = train(model, draw, updates, valid.batches if news else valid.batches[:1], NEWS_RATE if news else RATE)
+    curve = train(model, draw, updates, test.batches[:1])
     seconds = time.process_time() - started
     return {"accuracy": {task: accuracy(model, test.batches)}, "curve": curve, "seconds": seconds}
 
 
-def train(
-    model: Reader, draw: Callable[[], Batch], updates: int, valid: list[Batch], rate: float = RATE
-) -> list[tuple[int, float, float]]:
+def train(model: Reader, draw: Callable[[], Batch], updates: int, valid: list[Batch]) -> list[tuple[int, float, float]]:
     """Train with a rate that falls to 0; return the learning curve: updates, mean loss since, accuracy on ``valid``."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE, fused=True)
     curve = []
     losses: list[float] = []
     for update in range(updates):
-        optimizer.param_groups[0]["lr"] = rate * (1 - update / updates)
+        optimizer.param_groups[0]["lr"] = RATE * (1 - update / updates)
         batch = draw()
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(batch).flatten(0, 1), batch.answers.flatten())

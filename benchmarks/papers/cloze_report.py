@@ -13,14 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.papers.cloze_kinds import SIZE
-from benchmarks.papers.cloze_model import CURVE_FACTS, MAX_TRAIN_FACTS, NEWS_RATE, NEWS_SIZE, RATE, ROWS
+from benchmarks.papers.cloze_model import CURVE_FACTS, MAX_TRAIN_FACTS, RATE, ROWS
 from benchmarks.papers.cloze_task import PLACES
 from benchmarks.report import header, save, table, with_range
 from nmt.files.atomic import write_lines
 
 UPDATES = 1_000  # another number gets other files
 COLUMNS = ["task", "attention", "seed", "updates", "facts", "accuracy", "loss", "seconds", "commit"]
-TITLES = {"babi": "bAbI 1", "news": "news"}  # of the tasks that are data sets
+TITLES = {"babi": "bAbI 1"}  # of the tasks that are data sets
 Cells = dict[tuple[str, str, int], dict[str, Any]]
 """(task, kind, seed) -> accuracy by number of facts, curve, seconds, commit"""
 
@@ -50,7 +50,6 @@ def report(args: argparse.Namespace, rows: list[str], cells: Cells, picture: str
         f"cells trained at: {commits}",
         f"LSTMs and states of {SIZE}; {args.updates:,} updates of {ROWS} documents with 16 questions each; Adam, rate "
         f"{RATE} falling to 0, for every row",
-        f"news: GRUs, states and embeddings of {NEWS_SIZE}; one question per document; rate {NEWS_RATE} falling to 0",
         f"n = …: accuracy in % ({PLACES} candidates; chance: {100 / PLACES:.0f}) with n facts, 3 tokens each; mean "
         f"(lowest–highest) of the seeds; trained on n = 2 to {MAX_TRAIN_FACTS}, mostly short ones",
         "1 distractor: with one more fact for each, about which no question asks",
