@@ -69,7 +69,6 @@ CELLS = {
     "content read only, softmax": [*variant("ContentOnlyRead"), "attention.read_score=softmax"],
     "content read, context fed": [*variant("ContentRead"), *FEED],
     "bahdanau, context fed": ["attention=bahdanau", *FEED],
-    "alignments of bahdanau": [*MEMORY, "guide=teacher", TEACHER],
     "contexts of bahdanau": [*MEMORY, "guide=contexts", TEACHER],
     "two layers": [*MEMORY, "encoder.layers=2", "decoder.layers=2"],
     "bahdanau, two layers": ["attention=bahdanau", "encoder.layers=2", "decoder.layers=2"],

@@ -19,8 +19,8 @@ from nmt.settings.build import MODEL_GROUPS, build
 from nmt.text.glossary import read_glossary
 from nmt.training.settings import Train
 
-GOLD_LINKS = "nmt.training.gold_links.GoldLinks"
-CONTEXTS = "nmt.training.teacher.Contexts"
+GOLD_LINKS = "nmt.training.guide.GoldLinks"
+CONTEXTS = "nmt.training.guide.Contexts"
 
 
 def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
@@ -94,15 +94,12 @@ def _guide_conflicts(settings: Train) -> Iterator[str]:
     dropout = settings.batches.bpe_dropout
     if block is None:
         return
-    from nmt.training.guide import guide_problems
-
     if dropout is not None and block["_target_"] == GOLD_LINKS:
         yield f"batches.bpe_dropout={dropout}: guide=links aligns the stored pieces; remove one of them"
     if not _reads_source(settings):
         yield f"guide={block['_target_']}: without attention there are no alignments; remove it or choose an attention"
     if settings.init_from is not None and block["_target_"] == CONTEXTS:
         yield f"init_from={settings.init_from}: guide=contexts starts with the teacher's weights; remove one of them"
-    yield from guide_problems(block, trust=settings.trust)
 
 
 def _adapt_conflicts(settings: Train, config: Mapping[str, Any]) -> Iterator[str]:

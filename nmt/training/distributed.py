@@ -10,13 +10,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from nmt.errors import UserError
 from nmt.training.settings import Train
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 INTERACTIVE = ("bash", "interactive")  # names of Slurm jobs in which people start programs by hand
 T = TypeVar("T")
@@ -244,30 +241,3 @@ def _broadcast(message: list[Any]) -> None:
     from torch import distributed
 
     distributed.broadcast_object_list(message, src=0, group=_group)
-
-
-class Joined(NamedTuple):
-    """Losses ``scaled`` for averaged gradients, their ``means`` over all ranks, and their numbers of pieces."""
-
-    scaled: dict[str, Tensor]
-    means: dict[str, float]
-    counts: dict[str, int]
-
-
-def join_losses(losses: Mapping[str, Tensor], counts: Mapping[str, int]) -> Joined:
-    """Return the losses of this rank joined with those of the others.
-
-    Each loss is a mean over the number of pieces in ``counts``. DDP averages the gradients of the ranks, whose batches
-    have different numbers of pieces. With the scaled losses, that average is the gradient of the joined batch.
-    """
-    if world_size() == 1:
-        return Joined(dict(losses), {name: loss.item() for name, loss in losses.items()}, dict(counts))
-    names = sorted(losses, reverse=True)  # train_loss first
-    numbers = [(counts[name], counts[name] * losses[name].item()) for name in names]
-    totals = sums([number for pair in numbers for number in pair])
-    scaled = {}
-    means = {}
-    for name, pieces, total in zip(names, totals[::2], totals[1::2], strict=True):
-        scaled[name] = losses[name] * (counts[name] * world_size() / max(1.0, pieces))
-        means[name] = total / max(1.0, pieces)
-    return Joined(scaled, means, {name: int(count) for name, count in zip(names, totals[::2], strict=True)})

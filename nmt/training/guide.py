@@ -1,62 +1,52 @@
-"""A second training loss that pulls a model towards given alignments, or towards another model."""
+"""A second training loss that pulls a model towards gold links, or towards the contexts of another model.
+
+``guide=links``: Chen, Matusov, Khadivi & Peter (2016), Guided Alignment Training for Topic-Aware Neural Machine
+Translation, arXiv 1607.01628. ``guide=contexts``: future work of Britz, Guan & Luong (2017), arXiv 1707.00110.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from nmt.alignment.word_weights import linked_pieces, normalise_rows
+from nmt.attention.base import SourceAttention
+from nmt.data.words import count_words
+from nmt.errors import UserError
+from nmt.inference.model_folder import load_folder
 from nmt.model import Seq2Seq
 from nmt.settings.arguments import Count, NonNegative
-from nmt.settings.plugins import Block, PluginPoint, construct, locate
+from nmt.settings.plugins import Block, PluginPoint, construct
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
+from nmt.text.specials import EOS
+from nmt.text.tokenizer import other_side
 
 SMALLEST = 1e-6  # added to shares, so that the loss of an alignment of 0 stays finite
 
 
-class Guided(NamedTuple):
-    """The loss of a guide for a batch, with the features that the loss of the translation needs too."""
-
-    features: Tensor
-    """The inputs (B, T, F) of the model's output layer."""
-    loss: Tensor
-    pieces: int
-    """The number of target pieces over which the loss is the mean."""
-
-
 class Guide(ABC):
-    """Target alignments of the training batches, and the weight of the loss that compares a model with them.
-
-    The weight falls linearly from ``weight`` to 0 within ``decay_steps`` updates; None keeps it.
-    """
-
-    fingerprint = ""
-    """A text that changes with the targets, if they depend on more than the training text."""
+    """A loss whose weight falls linearly from ``weight`` to 0 within ``decay_steps`` updates; None keeps it."""
 
     def __init__(self, *, weight: NonNegative = 0.1, decay_steps: Count | None = None) -> None:
         self.weight = weight
         self.decay_steps = decay_steps
 
-    @staticmethod
-    def problems(settings: Block) -> Iterator[str]:
-        """Yield the problems of the settings, before any text is prepared."""
-        yield from ()
+    def __deepcopy__(self, memo: object) -> Guide:
+        """Return the guide itself: a moving average copies the task, but not corpora and teachers."""
+        return self
 
-    @abstractmethod
-    def targets(self, batch: Batch) -> Tensor:
-        """Return the share (B, T, S) of each source piece for each target piece; rows of zeros have no target."""
-
-    def start(self, model: Seq2Seq) -> None:  # noqa: B027  (most guides need none)
+    def start(self, model: Seq2Seq) -> None:  # noqa: B027  (optional)
         """Prepare a new model before its first update. A resumed run does not call this."""
 
-    def loss(self, model: Seq2Seq, batch: Batch) -> Guided:
-        """Return the features of the model, and by default the cross-entropy between its alignment and the targets."""
-        features, alignment = model.aligned_features(batch.source, batch.source_mask, batch.target_in)
-        targets = self.targets(batch)
-        return Guided(features, alignment_loss(alignment, targets), int(guided_pieces(targets)))
+    @abstractmethod
+    def loss(self, model: Seq2Seq, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the inputs (B, T, F) of the output layer, and the sum of the losses of the target pieces."""
 
     def weight_at(self, update: int) -> float:
         """Return the weight of the loss at this update, counted from 0."""
@@ -68,36 +58,133 @@ class Guide(ABC):
 GUIDE = PluginPoint(Guide, ("nmt.training",), supplied=frozenset({"prepared", "trusted"}))
 
 
+def build_guide(block: Block | None, prepared: Prepared, *, trust: Sequence[str]) -> Guide | None:
+    """Return the guide that the block describes, or None. Raises UserError if it does not fit the training text."""
+    return None if block is None else construct(block, GUIDE, trust=trust, prepared=prepared, trusted=trust)
+
+
 def alignment_loss(alignment: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean cross-entropy −Σ_s targets_ts log a_ts, in nats, over the rows of ``targets`` that are not 0.
+    """Return the cross-entropy −Σ_ts targets_ts log a_ts, in nats.
 
     ``alignment`` (B, T, S) may be negative and need not sum to 1: a is |alignment| with rows that sum to 1, from which
     links and the AER are computed too.
     """
-    losses = -(targets * (normalise(alignment) + SMALLEST).log()).sum()
-    return losses / guided_pieces(targets).clamp(min=1)
-
-
-def guided_pieces(targets: Tensor) -> Tensor:
-    """Return the number of target pieces that have a given alignment: rows of ``targets`` that are not 0."""
-    return (targets.sum(2) > 0).sum()
-
-
-def normalise(alignment: Tensor) -> Tensor:
-    """Return |alignment| (B, T, S) with rows that sum to 1; rows of zeros stay zero."""
     weights = alignment.float().abs()
-    return weights / weights.sum(2, keepdim=True).clamp(min=SMALLEST**2)  # with a smaller bound, gradients overflow
+    shares = weights / weights.sum(2, keepdim=True).clamp(min=SMALLEST**2)  # with a smaller bound, gradients overflow
+    return -(targets * (shares + SMALLEST).log()).sum()
 
 
-def build_guide(block: Block | None, prepared: Prepared, *, trust: Sequence[str]) -> Guide | None:
-    """Return the guide that the block describes, for the training text, or None.
+class GoldLinks(Guide):
+    """Sure gold links between words, normalised (§3.1): a target piece has equal shares of all linked source pieces.
 
-    Raises UserError if the text has no such targets, or if the settings do not fit the text.
+    Pieces of target words without a link, and ``</s>``, have no target.
     """
-    return None if block is None else construct(block, GUIDE, trust=trust, prepared=prepared, trusted=trust)
+
+    def __init__(
+        self,
+        *,
+        prepared: Prepared,
+        weight: NonNegative = 0.1,
+        decay_steps: Count | None = None,
+    ) -> None:
+        super().__init__(weight=weight, decay_steps=decay_steps)
+        self.corpus = prepared.corpora["train"]
+        self.tokenizers = prepared.source, prepared.target
+        if not self.corpus.has_links:
+            raise UserError(
+                "guide=links: the training text has pairs without gold links; give data.train.links=FILE, or remove it"
+            )
+
+    def loss(self, model: Seq2Seq, batch: Batch) -> tuple[Tensor, Tensor]:
+        features, alignment = model.aligned_features(batch.source, batch.source_mask, batch.target_in)
+        return features, alignment_loss(alignment, self.targets(batch))
+
+    def targets(self, batch: Batch) -> Tensor:
+        """Return the share (B, T, S) of each source piece for each target piece; rows of zeros have no target."""
+        shares = torch.zeros(*batch.target_out.shape, batch.source.shape[1])
+        for row, index in enumerate(batch.index.tolist()):
+            pieces = torch.from_numpy(self._piece_shares(index))
+            shares[row, : pieces.shape[0], : pieces.shape[1]] = pieces
+        return shares.to(batch.source.device)
+
+    def _piece_shares(self, row: int) -> np.ndarray:
+        """Return the shares (T, S) of one row of the corpus, without ``</s>``."""
+        texts = self.corpus.texts(row)
+        source, target = (tokenizer.words(text) for tokenizer, text in zip(self.tokenizers, texts, strict=True))
+        if [len(source), len(target)] != [len(side) for side in self.corpus.ids(row)]:
+            raise UserError(
+                f"{self.corpus.path}: this version of SentencePiece splits training pair {row + 1} into other pieces; "
+                "prepare the text again"
+            )
+        source_words, target_words = map(count_words, texts)
+        linked = np.zeros((target_words, source_words))
+        i, j = self.corpus.sure_links(row).T
+        linked[j, i] = 1
+        return normalise_rows(linked_pieces(linked, source, target))
 
 
-def guide_problems(block: Block, *, trust: Sequence[str]) -> Iterator[str]:
-    """Yield the problems of the block ``guide`` of a configuration."""
-    guide = locate(block["_target_"], GUIDE, trust=trust)
-    yield from guide.problems(block)  # type: ignore[attr-defined]
+class Contexts(Guide):
+    """The contexts c_t that the attention of the model in the folder ``model`` computes for the same batch.
+
+    The loss is Σ ‖C_t − c_t‖² over the target pieces t ≤ min(T, K) of each sentence, where C (K, D) is the memory of
+    the source, which learns to predict the contexts. They are sums of the teacher's source states, so a new model
+    starts with its embeddings and encoder, and with those weights of its decoder that have the same shape.
+    """
+
+    def __init__(
+        self,
+        *,
+        prepared: Prepared,
+        model: str,
+        trusted: Sequence[str] = (),
+        weight: NonNegative = 0.1,
+        decay_steps: Count | None = None,
+    ) -> None:
+        super().__init__(weight=weight, decay_steps=decay_steps)
+        self.setting = f"guide.model={model}"
+        teacher = load_folder(Path(model), trust=trusted, key="guide.model")
+        if side := other_side(teacher, prepared):
+            raise UserError(
+                f"{self.setting}: its {side} tokenizer is not that of the training text; "
+                f"train with data=prepared data.folder={model}/data, or with its tokenizers"
+            )
+        if not isinstance(teacher.model.attention, SourceAttention):
+            raise UserError(
+                f"{self.setting}: its attention compares no source states; train it with attention=bahdanau"
+            )
+        self.model = teacher.model.eval().requires_grad_(False)
+
+    def start(self, model: Seq2Seq) -> None:
+        """Copy the teacher's weights. Raises UserError if the contexts of both models would not be comparable."""
+        teacher = self.model.state_dict()
+        weights = model.state_dict()
+        agreeing = {name for name in teacher if name in weights and teacher[name].shape == weights[name].shape}
+        model.load_state_dict(weights | {name: teacher[name] for name in agreeing if "attention." not in name})
+        copied = model.state_dict()
+        for name in sorted(name for name in {**teacher, **copied} if name.startswith(("embedding.", "encoder."))):
+            # A table that this model shares and the teacher has twice is overwritten by the second one.
+            if name not in agreeing or not torch.equal(copied[name], teacher[name]):
+                raise UserError(
+                    f"{self.setting}: {name} does not fit this model; give both the same embeddings and encoder"
+                )
+        source = torch.full((1, 1), EOS, device=model.embedding.weight.device)
+        slots = model.encode(source, source > 0)[0].slots
+        if not model.attention.needs_trace or slots.shape[2] != self.model.attention.context_size:
+            size = self.model.attention.context_size
+            raise UserError(f"{self.setting}: needs slots with {size} numbers, as its contexts; set attention=memory")
+
+    def loss(self, model: Seq2Seq, batch: Batch) -> tuple[Tensor, Tensor]:
+        memory, final = model.encode(batch.source, batch.source_mask)
+        features, _ = model.decoder.features(batch.target_in, model.decoder.init(final, memory), memory)
+        contexts = self.contexts(batch)
+        predicted = min(contexts.shape[1], memory.slots.shape[1])
+        distances = (memory.slots[:, :predicted].float() - contexts[:, :predicted].float()).square().sum(2)
+        return features, distances.masked_fill(~batch.target_mask[:, :predicted], 0).sum()
+
+    @torch.no_grad()
+    def contexts(self, batch: Batch) -> Tensor:
+        """Return the context (B, T, D) that the teacher reads for each target piece."""
+        teacher = self.model.to(batch.source.device)
+        memory, final = teacher.encode(batch.source, batch.source_mask)
+        _, weights = teacher.decoder.features(batch.target_in, teacher.decoder.init(final, memory), memory)
+        return weights @ memory.slots

@@ -343,7 +343,7 @@ class LiveProgress(pl.Callback):
         # A resumed run has made its first batches at another time.
         end = time_left(self.batches, total, elapsed, before=self._first, word="at most")
         made = f"{counted(trainer.global_step, 'update')} in {duration(self.elapsed + elapsed)}"
-        loss = f"loss {task.interval.means['train_loss']:.3f}"
+        loss = f"loss {task.mean_loss:.3f}"
         return f"epoch {trainer.current_epoch + 1}  {made}  {loss}  {self.tokens_per_s:,.0f} tokens/s{end}"
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrize import cached
 from torch.optim import Optimizer
@@ -24,7 +24,7 @@ from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
 from nmt.training.checkpoints import Diverged
-from nmt.training.distributed import gather, join_losses, rank, world_size
+from nmt.training.distributed import gather, rank, sums, world_size
 from nmt.training.guide import Guide
 from nmt.training.logs import MetricsFile
 from nmt.training.metrics import quality
@@ -33,39 +33,6 @@ from nmt.training.schedules import Plateau
 from nmt.training.settings import Train
 
 POINT_EVERY = 20  # updates
-
-
-class IntervalMeans:
-    """The mean of each loss per piece, over all batches since the last point.
-
-    The loss of a single batch depends on the lengths of its sentences, so it does not show how well a model learns.
-    """
-
-    def __init__(
-        self, number: int = 0, sums: Mapping[str, float] | None = None, counts: Mapping[str, int] | None = None
-    ) -> None:
-        self.number = number  # of the interval
-        self._sums = dict(sums or {})
-        self._counts = dict(counts or {})
-
-    def add(self, number: int, means: Mapping[str, float], counts: Mapping[str, int]) -> None:
-        """Add the mean losses of a batch in the interval ``number``, each over as many pieces as ``counts`` says."""
-        if number != self.number:
-            self.number = number
-            self._sums.clear()
-            self._counts.clear()
-        for name, mean in means.items():
-            self._sums[name] = self._sums.get(name, 0.0) + mean * counts[name]
-            self._counts[name] = self._counts.get(name, 0) + counts[name]
-
-    @property
-    def means(self) -> dict[str, float]:
-        """The mean of each loss so far."""
-        return {name: total / max(1, self._counts[name]) for name, total in self._sums.items()}
-
-    def state(self) -> dict[str, Any]:
-        """Return the arguments with which a resumed run continues."""
-        return {"number": self.number, "sums": dict(self._sums), "counts": dict(self._counts)}
 
 
 class TranslationTask(pl.LightningModule):
@@ -83,54 +50,56 @@ class TranslationTask(pl.LightningModule):
         self.settings = config.training
         self.divergence: str | None = None  # of a validation; all ranks raise it together
         self.target_pieces = 0  # in the last batch, of all ranks together
-        self.interval = IntervalMeans()
         self.accumulated_pieces = 0  # since the last update
+        # Sums since the last point of the curve, because a batch depends on the lengths of its sentences.
+        self.interval: dict[str, float] = {"number": 0}
         count = self.settings.decode_sentences
         self.sources = valid.sources()[:count]
         self.references = valid.targets()[:count]
         self.tokenizer = choose_tokenizer(self.references, config.evaluation.tokenizer).tokenizer
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes of a copy, without the guide: a moving average needs none, and it may hold corpora."""
-        return {**super().__getstate__(), "guide": None}
+    def losses(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
+        """Return the loss of a batch, and what it consists of; all are sums over the real target pieces.
 
-    def losses(self, batch: Batch) -> tuple[dict[str, Tensor], dict[str, int]]:
-        """Return the losses of a batch, and the number of target pieces over which each is the mean.
-
-        ``train_loss`` is the mean negative log-likelihood of the real target pieces, in nats, with label smoothing.
-        ``guide_loss`` is included while the guide's weight is above 0.
+        ``train_loss`` is the negative log-likelihood in nats, without the label smoothing of the loss. ``guide_loss``
+        is included while the guide's weight is above 0.
         """
-        inputs = (batch.source, batch.source_mask, batch.target_in)
-        losses = {}
-        counts = {"train_loss": int(batch.target_mask.sum())}
-        if self.guide is None or not self.guide.weight_at(self.global_step):
-            features = self.model.features(*inputs)
+        weight = 0.0 if self.guide is None else self.guide.weight_at(self.global_step)
+        if self.guide is None or not weight:
+            features, guide_loss = self.model.features(batch.source, batch.source_mask, batch.target_in), None
         else:
-            features, losses["guide_loss"], counts["guide_loss"] = self.guide.loss(self.model, batch)
-        targets = (batch.target_out, batch.target_mask)
+            features, guide_loss = self.guide.loss(self.model, batch)
         smoothing = self.settings.label_smoothing
+        targets = (batch.target_out, batch.target_mask)
         loss = output_loss(self.model.decoder.output, features, *targets, smoothing=smoothing)
-        return {"train_loss": loss} | losses, counts
+        loss = loss * batch.target_mask.sum()
+        parts = {"train_loss": loss.item()}
+        if smoothing:
+            real = batch.target_mask
+            parts["train_loss"] -= smoothing * _margin(
+                self.model.decoder.output, features[real], batch.target_out[real]
+            )
+        if guide_loss is not None:
+            parts["guide_loss"] = guide_loss.item()
+            loss = loss + weight * guide_loss
+        return loss, parts
 
     @cached()
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Return the loss of a batch, scaled so that ranks and accumulated batches give the joined gradient."""
-        own, counts = self.losses(batch)
-        losses, means, joint_counts = join_losses(own, counts)
-        self.target_pieces = joint_counts["train_loss"]
-        loss = losses["train_loss"]
-        joint_loss = means["train_loss"]
-        if self.guide is not None and "guide_loss" in losses:
-            weight = self.guide.weight_at(self.global_step)
-            loss, joint_loss = loss + weight * losses["guide_loss"], joint_loss + weight * means["guide_loss"]
-        if not math.isfinite(joint_loss):
-            raise Diverged(f"loss is {joint_loss} at update {self.global_step}")
-        self.interval.add(self.global_step // POINT_EVERY, means, joint_counts)
-        self.log_dict(self.interval.means, batch_size=counts["train_loss"], on_step=True, on_epoch=False)
+        """Return the loss of a batch, scaled so that ranks and accumulated batches give the joined gradient.
+
+        That is the gradient of the sum of all losses, divided by the number of their target pieces.
+        """
+        loss, parts = self.losses(batch)
+        pieces, *totals = sums([int(batch.target_mask.sum()), *parts.values()])
+        if not math.isfinite(sum(totals)):
+            raise Diverged(f"loss is {sum(totals) / pieces} at update {self.global_step}")
+        self.target_pieces = int(pieces)
+        self._log(dict(zip(parts, totals, strict=True)))
         if (batches := self.trainer.accumulate_grad_batches) == 1:
-            return loss
+            return loss * (world_size() / pieces)  # DDP averages the gradients of the ranks
         self.accumulated_pieces += self.target_pieces
-        return loss * (batches * self.target_pieces)  # Lightning divides by the number of batches
+        return loss * (world_size() * batches)  # Lightning divides by the number of batches
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
         """Divide the gradients of accumulated batches by the number of their pieces, before they are clipped."""
@@ -138,6 +107,20 @@ class TranslationTask(pl.LightningModule):
             gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
             torch._foreach_div_(gradients, self.accumulated_pieces)
             self.accumulated_pieces = 0
+
+    def _log(self, totals: Mapping[str, float]) -> None:
+        """Log the mean losses per piece since the last point of the curve."""
+        number = self.global_step // POINT_EVERY
+        if number != self.interval["number"]:
+            self.interval = {"number": number}
+        for name, total in {**totals, "pieces": self.target_pieces}.items():
+            self.interval[name] = self.interval.get(name, 0.0) + total
+        self.log_dict({name: self.interval[name] / self.interval["pieces"] for name in totals}, batch_size=1)
+
+    @property
+    def mean_loss(self) -> float:
+        """The mean training loss per piece since the last point of the curve."""
+        return self.interval["train_loss"] / self.interval["pieces"]
 
     @cached()
     def validation_step(self, batch: Batch, _: int) -> None:
@@ -251,13 +234,8 @@ class TranslationTask(pl.LightningModule):
             self.schedule.warm_up(self.global_step)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raise UserError where the checkpoint is beyond ``training.max_epochs`` or ``training.max_steps``.
-
-        Raise it too where another model guides the run than before.
-        """
-        if self.guide is not None and checkpoint["guide"] != self.guide.fingerprint:
-            raise UserError("guide.model: this model has changed since the run started; start a new run")
-        self.interval = IntervalMeans(**checkpoint["interval"])
+        """Raise UserError where the checkpoint is beyond ``training.max_epochs`` or ``training.max_steps``."""
+        self.interval = checkpoint["interval"]
         epoch = checkpoint["epoch"] + 1
         updates = checkpoint["global_step"]
         for key, reached, problem in (
@@ -275,6 +253,17 @@ class TranslationTask(pl.LightningModule):
         if self.trained.base is not None:
             portable["base"] = self.trained.base.fingerprint
         checkpoint["portable"] = portable
-        checkpoint["interval"] = self.interval.state()
-        if self.guide is not None:
-            checkpoint["guide"] = self.guide.fingerprint
+        checkpoint["interval"] = self.interval
+
+
+@torch.no_grad()
+def _margin(layer: nn.Linear, features: Tensor, pieces: Tensor) -> float:
+    """Return Σ (logit of the piece − mean logit): label smoothing ε raises the sum of the losses by ε times this.
+
+    features (N, F) are the inputs of ``layer``, and pieces (N,).
+    """
+    features = features.to(layer.weight.dtype)
+    margin = (features * (layer.weight[pieces] - layer.weight.mean(0))).sum()
+    if layer.bias is not None:
+        margin += (layer.bias[pieces] - layer.bias.mean()).sum()
+    return margin.item()

@@ -26,7 +26,7 @@ from nmt.commands.translate import translate
 from nmt.data.pair import Pair
 from nmt.text.batches import collate
 from nmt.text.corpus import Corpus, write_corpus
-from nmt.training.gold_links import GoldLinks
+from nmt.training.guide import GoldLinks
 
 # The tokenizers of the tests know few characters.
 pytestmark = pytest.mark.filterwarnings("ignore:(source|target) text")

@@ -14,12 +14,13 @@ from nmt.commands.train import train
 from nmt.training.task import TranslationTask
 
 WORDS = [*SMALL, "batches.max_tokens=150", "batches.accumulate=3", "training.max_epochs=1", "schedule=constant"]
+LINKED = ["data=generated", "guide=links", "tokenizer.vocab_size=400"]  # some pieces have no links
 WORDS += ["encoder.dropout=0", "decoder.dropout=0", "training.label_smoothing=0"]
 
 
-@pytest.mark.parametrize("clip_norm", [None, 0.01])
+@pytest.mark.parametrize(("clip_norm", "guide"), [(None, []), (0.01, []), (None, LINKED)])
 def test_gradients_are_those_of_the_joined_batch(
-    run: Path, clip_norm: float | None, float64: None, monkeypatch: pytest.MonkeyPatch
+    run: Path, clip_norm: float | None, guide: list[str], float64: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows: list[list[int]] = [[]]
     updates: list[tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]] = []
@@ -37,12 +38,12 @@ def test_gradients_are_those_of_the_joined_batch(
     call_before(monkeypatch, TranslationTask, "training_step", record_rows)
     monkeypatch.setattr(TranslationTask, "optimizer_step", keep)
     monkeypatch.setattr("nmt.training.run.report", lambda *_: NO_REPORT)
-    train([*WORDS, f"training.clip_norm={'null' if clip_norm is None else clip_norm}"])
+    train([*WORDS, *guide, f"training.clip_norm={'null' if clip_norm is None else clip_norm}"])
 
     assert sorted(row for batches in rows for row in batches) == list(range(60))
     assert len(updates) >= 2 and len(rows[len(updates) - 1]) < len(rows[0])  # the last update has fewer batches
     for batch_rows, (weights, gradients) in zip(rows, updates, strict=False):
-        expected = joined_gradients(WORDS, run, weights, batch_rows)
+        expected = joined_gradients([*WORDS, *guide], run, weights, batch_rows)
         assert gradients.keys() == expected.keys()
         norm = torch.stack([gradient.norm() for gradient in expected.values()]).norm()
         scale = 1.0 if clip_norm is None else min(1.0, clip_norm / float(norm))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -69,5 +70,5 @@ def test_without_a_finite_model_there_is_an_error_and_no_model(
 
 def test_nan_loss_stops_the_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nan = torch.tensor(float("nan"), requires_grad=True)
-    monkeypatch.setattr(TranslationTask, "losses", lambda *_: ({"train_loss": nan}, {"train_loss": 1}))
+    monkeypatch.setattr(TranslationTask, "losses", lambda *_: (nan, {"train_loss": math.nan}))
     refuse(TINY, r"loss is nan at update 0.*optimizer\.lr")

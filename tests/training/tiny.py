@@ -21,7 +21,7 @@ from nmt.config.compose import train_config
 from nmt.errors import UserError
 from nmt.text.batches import collate
 from nmt.text.prepare import open_prepared
-from nmt.training.guide import build_guide, normalise
+from nmt.training.guide import build_guide
 from nmt.training.task import TranslationTask
 from nmt.training.weights import new_model
 
@@ -177,9 +177,11 @@ def joined_gradients(
     batch = collate(prepared.corpora["train"], rows)
     features, alignment = model.aligned_features(batch.source, batch.source_mask, batch.target_in)
     logits = model.decoder.output(features)[batch.target_mask]
-    loss = functional.cross_entropy(logits, batch.target_out[batch.target_mask])
+    pieces = batch.target_out[batch.target_mask]
+    loss = functional.cross_entropy(logits, pieces)
     if (guide := build_guide(config.guide, prepared, trust=[])) is not None:
-        given = guide.targets(batch).double()
-        loss += -0.1 * (given * (normalise(alignment.double()) + 1e-6).log()).sum() / (given.sum(2) > 0).sum()
+        given = guide.targets(batch).double()  # type: ignore[attr-defined]
+        shares = alignment.double().abs() / alignment.double().abs().sum(2, keepdim=True)
+        loss += -0.1 * (given * (shares + 1e-6).log()).sum() / len(pieces)
     loss.backward()
     return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
