@@ -90,6 +90,7 @@ def encoded_batches(
                 counts.dropped[why] += 1
                 continue
             counts.kept += 1
+            counts.empty += not (x and y)
             counts.source_pieces += len(x)
             counts.target_pieces += len(y)
             counts.normalised += normalises and not all(is_normalized("NFKC", text) for text in pair[:2])

@@ -31,6 +31,7 @@ class PairCounts:
     target: Coverage = field(default_factory=Coverage)
     in_train: int = 0
     sources_in_train: int = 0
+    empty: int = 0  # kept pairs with an empty side: only those of validation and test parts are kept
 
     def __post_init__(self) -> None:
         self.dropped = Counter(self.dropped)  # a dictionary in JSON files

@@ -16,9 +16,7 @@ from nmt.files.atomic import make_folder, write_bytes
 from nmt.files.checksum import checksum, verify_file
 from nmt.system.progress import Progress
 from nmt.text.corpus import Corpus, write_corpus
-from nmt.text.coverage import are_exchanged, coverage_problems, splits_to_letters
 from nmt.text.duplicates import Overlap, without_duplicates
-from nmt.text.mixed_up import mixed_up
 from nmt.text.pair_counts import PairCounts
 from nmt.text.prepared_settings import (
     FIX,
@@ -35,7 +33,6 @@ from nmt.text.unfinished import Unfinished
 
 MANY_PAIRS = 50_000  # from this number on, a message says that the tokenizer is learning: it takes many seconds
 SHOWN = 80  # characters of the pieces of a sentence
-EXCHANGE_PAIRS = 500  # are read with the other side's tokenizer
 SAMPLE_PAIRS = 200_000  # a tokenizer learns from at most this many training pairs
 SEED = 1  # of the sample
 
@@ -158,37 +155,21 @@ def piece_lines(prepared: Prepared) -> list[str]:
 
 
 def reading_problems(prepared: Prepared, *, setting: str | None = None) -> list[str]:
-    """Return warnings about mixed-up files and about sides that a tokenizer cannot read, each with its fix.
+    """Return a warning for each side that a tokenizer cannot read, and for a test part that measures something else.
 
     ``setting`` named the tokenizers, if they were not trained on this text, such as ``init_from=``.
     """
-    tokenizers = {"source": prepared.source, "target": prepared.target}
-    exchanged = _exchange_advice(prepared, setting)
-    warnings = [f"the tokenizers seem exchanged: {exchanged}"] if exchanged else []
+    warnings = []
     for part, counts in prepared.pair_counts.items():
         for side, coverage in (("source", counts.source), ("target", counts.target)):
-            advice = exchanged or _advice(prepared.tokenizer, part, side, setting)
-            pretrained = setting is not None or prepared.tokenizer.model_of(side)[1] is not None
-            reasons = coverage_problems(coverage, tokenizers[side], advice, learned_it=not pretrained)
-            if pretrained and not reasons and not exchanged and splits_to_letters(coverage, tokenizers[side]):
-                many = f"{coverage.tokens_per_word:.1f} tokens per word, almost one per letter"
-                reasons = [f"{many}; {advice}, if this is another language than it was made for"]
-            warnings += [f"{part} {side}: {reason}" for reason in reasons]
-    normalised = [side for side, tokenizer in tokenizers.items() if tokenizer.normalises]
-    return [*warnings, *mixed_up(prepared.corpora, normalised)]
-
-
-def _exchange_advice(prepared: Prepared, setting: str | None) -> str | None:
-    """Return the fix if the tokenizers read the text much better the other way round."""
-    if setting is None and None in (prepared.tokenizer.source_model, prepared.tokenizer.target_model):
-        return None  # at least one has learned from this text
-    corpus = prepared.corpora["train"].head()
-    rows = range(0, len(corpus), max(1, len(corpus) // EXCHANGE_PAIRS))
-    sides = zip(*(corpus.texts(row) for row in rows), strict=True)
-    if not are_exchanged(prepared.source, prepared.target, *map(list, sides)):
-        return None
-    models = "tokenizer.source_model and tokenizer.target_model" if setting is None else None
-    return f"exchange {models or 'the source and the target of the text in data='}"
+            if (problem := coverage.problem(_advice(prepared.tokenizer, part, side, setting))) is not None:
+                warnings.append(f"{part} {side}: {problem}")
+        if counts.empty:
+            warnings.append(f"{part}: {counted(counts.empty, 'pair')} with an empty side; remove them")
+    corpora = prepared.corpora
+    if {"valid", "test"} <= corpora.keys() and corpora["test"].sources() == corpora["valid"].sources():
+        warnings.append("test: has the sources of valid, which chooses the model; give other text")
+    return warnings
 
 
 def _advice(settings: TokenizerSettings, part: str, side: str, setting: str | None) -> str:

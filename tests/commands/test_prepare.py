@@ -213,17 +213,15 @@ def own_models(files: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_models")
-def test_exchanged_models_and_text_in_another_script_are_named(call: Call) -> None:
+def test_text_in_another_script_is_named(call: Call) -> None:
     def reading_warnings(source: str, target: str, *words: str) -> list[str]:
         text = [f"data.train.src={source}.txt", f"data.train.tgt={target}.txt"]
         error = call(prepare, *TRAIN, *OWN, *text, *words).error
         return [line for line in error.splitlines() if line.startswith("warning: ")]
 
     assert reading_warnings("en", "de") == []
-    first, *_ = reading_warnings("de", "en", "output=b")
-    assert first == "warning: the tokenizers seem exchanged: exchange tokenizer.source_model and tokenizer.target_model"
     [line] = reading_warnings("ru", "de", "output=c")
-    assert line.startswith("warning: train source: ") and "as in 'Две' (Cyrillic)" in line
+    assert line.startswith("warning: train source: ") and "as in 'Две'" in line
     assert line.endswith("; choose another tokenizer.source_model, or remove it to train one on this text")
     valid = ["data.valid.src=en.txt", "data.valid.tgt=ru.txt", "output=d", "tokenizer.target_model=null"]
     [line] = reading_warnings("en", "de", *valid)
