@@ -20,7 +20,7 @@ test: $(STAMP)
 test-all: $(STAMP)
 	$(PYTEST)
 
-# What the tests of Ray, datasets, py3langid and the server need. The tests skip them without it.
+# What the tests of datasets, py3langid and the server need. The tests skip them without it.
 extras: $(EXTRAS_STAMP)
 
 lint: $(STAMP)
@@ -55,5 +55,5 @@ $(DOCS_STAMP): $(STAMP)
 	touch $(DOCS_STAMP)
 
 $(EXTRAS_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[hub,langid,ray,serve]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[hub,langid,serve]'
 	touch $(EXTRAS_STAMP)

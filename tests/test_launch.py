@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -51,7 +51,7 @@ def launch(script: str, folder: Path, code: int = 0) -> Result:
 
 @pytest.mark.parametrize(
     ("script", "program"),
-    [("slurm.sbatch", "nmt-train"), ("torchrun.sh", "nmt-train"), ("ray.sbatch", "nmt-translate")],
+    [("slurm.sbatch", "nmt-train"), ("torchrun.sh", "nmt-train")],
 )
 def test_arguments_reach_the_program_unchanged(script: str, program: str, tmp_path: Path) -> None:
     assert program in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
@@ -65,25 +65,6 @@ def test_training_job_starts_again_only_after_its_time_is_over(code: int, tmp_pa
     result = launch("slurm.sbatch", tmp_path, code)
     assert result.code == code
     assert [call for call in result.calls if call[0] == "scontrol"] == [["scontrol", "requeue", "7"]] * (code == 129)
-
-
-@pytest.mark.parametrize("code", [0, 2])
-def test_translation_job_ends_with_the_code_of_its_program(code: int, tmp_path: Path) -> None:
-    assert launch("ray.sbatch", tmp_path, code).code == code
-
-
-def test_ray_accepts_the_options_of_its_job(tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="ray is not installed: pip install nmt-memory-attention[ray]")
-    from ray.scripts.scripts import start
-    from ray.scripts.symmetric_run import curate_and_validate_ray_start_args, symmetric_run
-
-    words = launch("ray.sbatch", tmp_path).calls[-1]
-    options = words[words.index("symmetric-run") + 1 : words.index("--")]
-    assert words[words.index("ray") : words.index("symmetric-run")] == ["ray"]
-    parsed: dict[str, Any] = symmetric_run.make_context("_", list(options), resilient_parsing=True).params
-    assert (parsed["address"], parsed["min_nodes"]) == ("first:6379", 2)
-    server = start.make_context("start", ["--head", *curate_and_validate_ray_start_args(options)])
-    assert server.params["num_cpus"] == 16
 
 
 def test_image_of_the_server_installs_its_extra() -> None:

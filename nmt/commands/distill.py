@@ -53,8 +53,7 @@ class DistillOptions(WorkerOptions):
     """The settings in conf/distill.yaml."""
 
     OWNERS = {
-        **WorkerOptions.OWNERS,
-        **dict.fromkeys(("search", "engine", "slots", "shortlist", "adapter", "workers", "cluster"), ["model"]),
+        **dict.fromkeys(("search", "engine", "slots", "shortlist", "adapter", "workers"), ["model"]),
     }
     translations: str | None
     src: str

@@ -59,7 +59,6 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo adapter=runs/b          with an adapter that nmt-train adapt=lora has trained
   nmt-translate model=runs/demo memory=memories         translate what nmt-encode stored, without the text
   nmt-translate model=runs/demo input=big.txt.gz output=out.txt workers=8     eight processes; continues after a stop
-  nmt-translate model=runs/demo input=big.txt output=out.txt workers=64 cluster=ray address=auto
 
 A blank line gives an empty line. A translation has at most {MAX_LENGTH_CEILING} pieces. A line that is too long
 for the model or the machine gives an empty line and a warning on stderr. With search.n_best above 1, each input line
@@ -74,19 +73,15 @@ WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]
 class WorkerOptions(EngineOptions):
     """The settings of a command whose workers can translate."""
 
-    OWNERS = {"address": ["cluster"]}
     model: str | list[str] | None
     output: str | None
     workers: WorkerCount | None
-    cluster: Literal["ray"] | None
-    address: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateOptions(WorkerOptions):
     """The settings in conf/translate.yaml."""
 
-    OWNERS = {**WorkerOptions.OWNERS, "cluster": ["workers"]}
     model: str | list[str]
     input: str | None
     memory: str | None
@@ -290,12 +285,10 @@ def shard_results_of(
     """
     assert options.model is not None
     from nmt.inference.shards import TranslateShard, shard_results
-    from nmt.system.processes import ProcessWorkers, Workers
+    from nmt.system.processes import ProcessWorkers
 
     workers = options.workers or 1
-    threads = options.threads
-    if threads is None:  # share the cores of this machine
-        threads = max(1, usable_cores() // workers) if options.cluster is None else 1
+    threads = options.threads or max(1, usable_cores() // workers)
     job = TranslateShard.of(
         translator,
         options.model,
@@ -304,15 +297,8 @@ def shard_results_of(
         scores=scores,
         alignments=alignments,
     )
-    pool: Workers
-    if options.cluster is None:
-        pool = ProcessWorkers(job, workers)
-    else:
-        from nmt.inference.ray_actors import RayWorkers
-
-        pool = RayWorkers(job, workers, threads=threads, address=options.address)
     groups = warn_of_unused_glossary(translator, groups, options.search)
-    context = shard_results(translator, job, groups, pool, Path(f"{options.output}.shards"))
+    context = shard_results(translator, job, groups, ProcessWorkers(job, workers), Path(f"{options.output}.shards"))
     del translator  # each worker loads its own
     with context as results:
         yield _shown(results, input)
