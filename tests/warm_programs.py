@@ -21,7 +21,7 @@ from typing import Any
 
 from saved_time import save_time
 
-COMMANDS = ("align", "compare", "distill", "encode", "evaluate", "export", "heatmap", "prepare", "train", "translate")
+COMMANDS = ("align", "compare", "distill", "evaluate", "export", "heatmap", "prepare", "train", "translate")
 IMPORTS = (
     *("torch", "pytorch_lightning", "hydra", "matplotlib.figure", "sacrebleu", "onnxruntime", "nmt.training.run"),
     "nmt.inference.onnx.export",

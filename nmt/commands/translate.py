@@ -1,14 +1,12 @@
-"""nmt-translate: translate lines of text, or memories that nmt-encode stored, in one process or several."""
+"""nmt-translate: translate lines of text, in one process or several."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -57,7 +55,6 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo prefix=begin.txt        each translation begins with a line of this file
   nmt-translate model=runs/nested slots=8               use 8 slots of a model trained with attention=nested_memory
   nmt-translate model=runs/demo adapter=runs/b          with an adapter that nmt-train adapt=lora has trained
-  nmt-translate model=runs/demo memory=memories         translate what nmt-encode stored, without the text
   nmt-translate model=runs/demo input=big.txt.gz output=out.txt workers=8     eight processes; continues after a stop
 
 A blank line gives an empty line. A translation has at most {MAX_LENGTH_CEILING} pieces. A line that is too long
@@ -65,7 +62,6 @@ for the model or the machine gives an empty line and a warning on stderr. With s
 gives several output lines, best first, in the format of Moses: `input line, from 0 ||| translation ||| score`."""
 
 
-MEMORIES = 64  # memories loaded and translated together: one covariance matrix of 512 × 512 takes 1 MB
 WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]
 
 
@@ -84,7 +80,6 @@ class TranslateOptions(WorkerOptions):
 
     model: str | list[str]
     input: str | None
-    memory: str | None
     format: Literal["text", "html"]
     scores: ScoreColumn
     alignments: str | None
@@ -96,14 +91,7 @@ def _require_consistent(options: TranslateOptions) -> None:
     _require_different_files(options)
     if options.format != "text":
         _require_plain_output(options)
-    refuse_both(options, "memory", "input")
-    if options.memory is not None and options.engine not in ("auto", "torch"):
-        raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
-    if options.memory is not None and options.slots is not None:
-        raise UserError(f"slots={options.slots}: a stored memory has a fixed number of slots; remove slots=")
-    if isinstance(options.model, list) and options.memory is not None:
-        raise UserError(f"memory={options.memory}: not for an ensemble; remove memory=, or name one model")
-    refuse_both(options, "prefix", "memory", "workers")
+    refuse_both(options, "prefix", "workers")
     if options.workers is not None:
         _require_shards(options)
 
@@ -112,7 +100,6 @@ def _require_plain_output(options: TranslateOptions) -> None:
     """Raise UserError for settings that plain text has and a document has not."""
     for name, value in (
         ("workers", options.workers),
-        ("memory", options.memory),
         ("prefix", options.prefix),
         ("alignments", options.alignments),
         ("scores", str(options.scores).lower() if options.scores else None),
@@ -124,8 +111,6 @@ def _require_plain_output(options: TranslateOptions) -> None:
 
 def _require_shards(options: TranslateOptions) -> None:
     """Raise UserError if the input cannot be translated in shards."""
-    if options.memory is not None:
-        raise UserError(f"workers={options.workers}: stored memories are translated by one process; remove workers=")
     if options.output is None:
         raise UserError(
             f"workers={options.workers}: finished lines are kept in a folder beside the output; add output=FILE"
@@ -136,12 +121,12 @@ def _require_shards(options: TranslateOptions) -> None:
 
 def _require_different_files(options: TranslateOptions) -> None:
     """Raise UserError if an output would overwrite an input or the other output."""
-    paths = {"output": options.output, "input": options.input, "memory": options.memory, "prefix": options.prefix}
+    paths = {"output": options.output, "input": options.input, "prefix": options.prefix}
     paths |= {"alignments": options.alignments, "search.lexicon": options.search.lexicon}
     paths |= {"search.glossary": options.search.glossary}
     refuse_same_files(paths)
     for key in ("prefix", "search.lexicon", "search.glossary"):
-        if paths[key] == "-" and options.input is None and options.memory is None:
+        if paths[key] == "-" and options.input is None:
             raise UserError(f"{key}=-: stdin already has the text; name a file")
     if options.alignments is not None and is_stdout(options.alignments) and is_stdout(options.output):
         raise UserError(f"alignments={options.alignments}: stdout already gets the translations; name a file")
@@ -161,10 +146,7 @@ def translate(options: TranslateOptions) -> None:
         links = options.alignments
         write_links = None if links is None else files.enter_context(line_writer(links, keep=keep))
         prefixes = None if options.prefix is None else list(read_lines(options.prefix))
-        settings = options.load_settings
-        translator = load_model(
-            options.model, settings if options.memory is None else replace(settings, engine="torch")
-        )
+        translator = load_model(options.model, options.load_settings)
         if options.format != "text":
             require_attention(translator, f"format={options.format}")
             _translate_page(translator, options, write)
@@ -226,12 +208,12 @@ def describe_scores(search: SearchOptions, scores: ScoreColumn = True) -> str:
 
 
 def _translated(translator: Translator, options: TranslateOptions, prefixes: list[str] | None) -> Generator[Done]:
-    """Yield the results of the input lines, or stored memories, group by group, and show progress."""
-    interactive = options.input is None and options.memory is None and sys.stdin is not None and sys.stdin.isatty()
+    """Yield the results of the input lines, group by group, and show progress."""
+    interactive = options.input is None and sys.stdin is not None and sys.stdin.isatty()
     if interactive:
         print_message("Type a line and press Enter to see its translation; Ctrl-D ends.")
     shown = not interactive and not (options.output is None and sys.stdout.isatty())
-    progress = Progress(total=_total(options), on_terminal=shown)
+    progress = Progress(total=line_counter(options.input), on_terminal=shown)
     prompt = _prompt if interactive else None
     done = 0
     groups = _translation_groups(translator, options, prefixes, prompt)
@@ -258,15 +240,6 @@ def _translate_page(translator: Translator, options: TranslateOptions, write: Ca
     translations = translate_lines(translator, sources, options.search, markup=True, on_failure=warn, unit="sentence")
     texts = [best.text or source for best, source in zip(translations, sources, strict=True)]
     write(segments.fill(texts).split("\n")[:-1])
-
-
-def _total(options: TranslateOptions) -> Callable[[], float | None]:
-    """Return a function that returns the number of lines or memories to translate, or None if it is unknown."""
-    if options.memory is None:
-        return line_counter(options.input)
-    from nmt.inference.memories import memory_files
-
-    return lambda: len(memory_files(Path(options.memory or "")))
 
 
 @contextmanager
@@ -324,10 +297,7 @@ def _translation_groups(
     prefixes: list[str] | None,
     prompt: Callable[[], None] | None,
 ) -> Generator[list[Translation]]:
-    """Yield translations of the input lines (or stored memories), group by group, in order."""
-    if options.memory is not None:
-        yield from _translate_memories(translator, options, Path(options.memory))
-        return
+    """Yield translations of the input lines, group by group, in order."""
     groups = _checked(options, input_groups(options.input, prompt, show_waits=True))
     warn = warn_of_line(options.input or STDIN, EMPTY)
     translated = translator.translate_groups(
@@ -339,24 +309,6 @@ def _translation_groups(
     )
     with closing(translated):
         yield from warn_of_cuts(translated, warn)
-
-
-def _translate_memories(translator: Translator, options: TranslateOptions, path: Path) -> Iterator[list[Translation]]:
-    """Yield translations of the memories in ``path`` (a folder or one file), ``MEMORIES`` at a time."""
-    from nmt.inference.memories import in_line_order, load_memory, memory_files, translate_encoded, weights_fingerprint
-
-    files = memory_files(path)
-    model = weights_fingerprint(translator.trained)
-    checked = in_line_order(files) if path.is_dir() else iter(files)
-    while group := list(islice(checked, MEMORIES)):
-        memories = [load_memory(file, translator.trained, model=model) for file in group]
-        warn = partial(_warn_of_memory, group)
-        alignments = bool(options.alignments)
-        yield translate_encoded(translator, memories, options.search, alignments=alignments, on_failure=warn)
-
-
-def _warn_of_memory(files: Sequence[Path], row: int, reason: str) -> None:
-    print_message(f"warning: {files[row]}: {reason}; {EMPTY}")
 
 
 def _prompt() -> None:

@@ -59,10 +59,20 @@ class StoredMemory(NamedTuple):
 
     def score(self, translator: Translator, targets: Sequence[str]) -> list[float]:
         """Return the log-probability of one given translation for each text."""
-        from nmt.inference.memories import score_encoded
+        import torch
+
+        from nmt.inference.forced_decoding import read_targets
+        from nmt.text.specials import EOS
 
         self._require_same(translator)
-        return score_encoded(translator, self.texts, targets)
+        trained = translator.trained
+        scores = list[float]()
+        with torch.inference_mode():
+            for line, target in zip(self.texts, targets, strict=True):
+                source = line.source or trained.engine(trace=False).encode([[EOS]])
+                ids = torch.tensor([translator.encode_target(target)], device=trained.model.embedding.weight.device)
+                scores += read_targets(trained, source, ids)[0]
+        return scores
 
     def _require_same(self, translator: Translator) -> None:
         if self.translator() is not translator:
@@ -139,7 +149,7 @@ def encode(
     """Return the memories of these texts. Raises Refused if a text is too long for the model, or all for the server."""
     if problem := torch_problem(translator):
         raise Refused(400, f"memories: {problem}")
-    from nmt.inference.memories import encode_line, ram_bytes
+    from nmt.inference.memories import encode_line
 
     encoded = []
     size = 0
@@ -148,6 +158,13 @@ def encode(
             encoded.append(encode_line(translator, text, trace=aligned))
         except UserError as error:
             raise Refused(400, f"q: {text[:40]!r}…: {error}") from None
-        size += ENTRY_BYTES + ram_bytes(encoded[-1])
+        size += ENTRY_BYTES + _ram_bytes(encoded[-1])
         require_room(size, max_bytes)  # before the next one takes RAM
     return StoredMemory(model=model, translator=weakref.ref(translator), texts=encoded, size=size, aligned=aligned)
+
+
+def _ram_bytes(line: EncodedLine) -> int:
+    """Return the number of bytes that the tensors of an encoded line, and its lists of numbers, take."""
+    fields = [] if line.source is None else [*line.source.memory, *line.source.final]
+    storages = {field.data_ptr(): field.untyped_storage().nbytes() for field in fields if field is not None}
+    return sum(storages.values()) + 36 * (len(line.ids or ()) + 2 * len(line.words or ()))

@@ -15,7 +15,6 @@ from stored_kinds import require_one_line
 
 from nmt.commands import prepare
 from nmt.commands.align import AlignOptions
-from nmt.commands.encode import EncodeOptions
 from nmt.commands.evaluate import EvaluateOptions
 from nmt.commands.export import ExportOptions
 from nmt.commands.heatmap import HeatmapOptions
@@ -32,7 +31,6 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
     "translate": (TranslateOptions, ["model=runs/finished"]),
     "evaluate": (EvaluateOptions, ["model=runs/finished", "src=text.src", "tgt=text.tgt"]),
     "heatmap": (HeatmapOptions, ["model=runs/finished", "src=text.src", "output=x"]),
-    "encode": (EncodeOptions, ["model=runs/finished", "output=x"]),
     "export": (ExportOptions, ["model=runs/finished"]),
     "prepare": (prepare.PrepareOptions, ["data=text", *TEXT, "output=x"]),
 }

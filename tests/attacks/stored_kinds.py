@@ -25,9 +25,8 @@ from nmt.config.init_from import inherit_settings, read_yaml
 from nmt.config.runs import refuse_changed_settings, resumed_arguments
 from nmt.errors import UserError, printable
 from nmt.files.checksum import checksum, fingerprint
-from nmt.inference import memories, model_folder
+from nmt.inference import model_folder
 from nmt.inference.engines import ABOUT, FOLDER, LoadSettings, OnnxEngineName
-from nmt.inference.memories import translate_encoded
 from nmt.inference.model_folder import TrainedModel, load_folder
 from nmt.inference.onnx.model import open_onnx
 from nmt.inference.onnx.shortlist import Shortlist
@@ -95,11 +94,6 @@ def trained() -> TrainedModel:
 
 
 @functools.cache
-def weights() -> str:
-    return memories.weights_fingerprint(trained())
-
-
-@functools.cache
 def config(name: str) -> Train:
     # The archive has settings that were removed later, and lacks settings that were added.
     settings = defaults()
@@ -124,7 +118,7 @@ def use_model(file: Path) -> object:
     model = load_folder(file.parent)
     texts = Translator(model).texts(LINES, GREEDY, on_failure=lambda *_: None)
     assert len(texts) == len(LINES) and not any("\n" in text for text in texts)
-    return memories.weights_fingerprint(model), texts, digest(model.config)
+    return model_folder.pack(model)["longest_source"], texts, digest(model.config), digest(model.model.state_dict())
 
 
 def write_adapter(folder: Path) -> None:
@@ -239,17 +233,6 @@ def use_tokenizer(file: Path) -> object:
     return tokenizer.to_bytes(), tokenizer.decode(range(len(tokenizer))), results
 
 
-def use_memories(_: Path) -> object:
-    lines = [memories.load_memory(file, trained(), model=weights()) for file in memories.memory_files(Path("memories"))]
-    translations = translate_encoded(Translator(trained()), lines, GREEDY, alignments=True)
-    return digest([tuple(line) for line in lines]), [translation.text for translation in translations]
-
-
-def use_forged_memory(file: Path) -> object:
-    line = memories.load_memory(file, trained(), model=weights())
-    return translate_encoded(Translator(trained()), [line], GREEDY)[0].text
-
-
 def use_prepared(_: Path) -> object:
     """Return what training and evaluation see of the text."""
     prepared = open_prepared(Path("prepared"))
@@ -300,8 +283,6 @@ KINDS = {
         ("runs/finished/onnx/shortlist.npz",), use_shortlist, damage_member, free=True
     ),
     "tokenizer": Kind(("prepared/source.model",), use_tokenizer, free=True),
-    "memories": Kind(("memories/*",), use_memories),
-    "memory, right digest": Kind(("memories/*.safetensors",), use_forged_memory, forge=forge_digest, free=True),
     "prepared text": Kind(("prepared/*",), use_prepared),
     "prepared text, right checksums": Kind(
         ("prepared/*.arrow",), use_prepared, forge=forge_prepared, beside=Path("prepared") / SETTINGS_FILE, free=True

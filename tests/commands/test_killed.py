@@ -161,8 +161,3 @@ def contents(folder: Path) -> dict[str, bytes]:
 def finished_shards(folder: Path) -> list[Path]:
     records = folder.glob("progress/[0-9]*.json")
     return [folder / f"train-{record.stem}.arrow" for record in records]
-
-
-@pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.slow)])
-def test_killed_encode_does_not_block_its_folder(model: Path, tmp_path: Path, count: int) -> None:
-    kill_writers("encode", tmp_path, count, f"model={model}")

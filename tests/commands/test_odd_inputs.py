@@ -12,7 +12,6 @@ from commands.processes import MAIN, finish
 from commands.texts import Call
 
 from nmt.commands.align import align
-from nmt.commands.encode import encode
 from nmt.commands.evaluate import evaluate
 from nmt.commands.translate import translate
 
@@ -27,8 +26,6 @@ UNALIGNED = "it is not aligned"
         (align, ""),
         (translate, "input=empty output=out alignments=links"),
         (translate, ""),
-        (encode, "input=empty output=memories"),
-        (encode, "output=memories"),
     ],
 )
 def test_empty_input_gives_empty_output(
@@ -38,8 +35,6 @@ def test_empty_input_gives_empty_output(
     assert call(command, f"model={model}", *words.split()).lines == []
     for name in ("out", "links") if "out=" in words else ():
         assert Path(name).read_bytes() == b""
-    if command is encode:
-        assert call(translate, f"model={model}", "memory=memories").lines == []
 
 
 @pytest.mark.parametrize("name", ["<stdin>", "in.txt"])
@@ -70,7 +65,6 @@ def words(short_model: Path, files: Path) -> list[str]:
     ("command", "settings", "endings"),
     [
         (translate, "input=src", [EMPTY]),
-        (encode, "input=src output=memories", ["its memory is empty"]),
         (align, "src=src tgt=tgt", [UNALIGNED]),
         (evaluate, "src=src tgt=tgt links=gold", [EMPTY, UNALIGNED]),
     ],
@@ -86,8 +80,6 @@ def test_source_too_long_for_the_attention_is_named(
 def test_other_lines_are_translated_and_aligned(words: list[str], call: Call) -> None:
     translations = call(translate, *words, "input=src").lines
     assert translations[1] == "" and translations[0] == translations[2] != ""
-    call(encode, *words, "input=src", "output=memories")
-    assert call(translate, *words, "memory=memories").lines == translations
     texts = ["src=src", "tgt=tgt"]
     links = call(align, *words, *texts).lines
     assert [len(line.split()) for line in links] == [2, 0, 1]

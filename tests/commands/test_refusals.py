@@ -10,7 +10,6 @@ from builders import write_lines
 
 from nmt.commands.align import align
 from nmt.commands.distill import distill
-from nmt.commands.encode import encode
 from nmt.commands.evaluate import evaluate
 from nmt.commands.export import export
 from nmt.commands.heatmap import heatmap
@@ -43,13 +42,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=NONE alignments=x", "no attention"),
         ("in.txt", "in.txt: not a setting; write settings as key=value"),
         ("MODEL", ": not a setting; write model="),
-        ("model=MODEL memory=here input=there", "memory=here: input=there is given too; give only one of them"),
-        ("model=MODEL memory=x output=./x", "memory=x: same file as output=./x; choose two different files"),
-        ("model=MODEL memory=x alignments=./x", "alignments=./x: same file as memory=x"),
-        ("model=MODEL memory=nowhere", "no such file"),
-        ("model=MODEL memory=.", "has no count.txt"),
         ("model=MODEL engine=onnx", " has no graphs; write them with nmt-export model="),
-        ("model=MODEL engine=onnx memory=x", "engine=onnx: stored memories need engine=torch"),
         ("model=MODEL engine=onnx device=cuda", "device=cuda: engine=onnx runs on the CPU"),
         ("model=MODEL slots=2", "slots=2: BahdanauAttention was trained to use all of its slots; train with"),
         ("model=NESTED slots=7", "slots=7: this model was trained with 6 slots; use 1 to 6"),
@@ -57,12 +50,10 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=NESTED slots=2 engine=onnx", "slots=2: the number of slots of exported graphs is fixed"),
         ("model=MODEL workers=2", "workers=2: finished lines are kept in a folder beside the output; add output=FILE"),
         ("model=MODEL workers=2 output=/dev/null", "output=/dev/null: not a regular file; choose another name, or"),
-        ("model=MODEL workers=2 output=o memory=m", "workers=2: stored memories are translated by one process; remo"),
         ("model=MODEL workers=0 output=o", "workers=0: must be at least 1"),
         ("model=GRAPHS workers=2 output=no/out", "no/out: cannot write: No such file or directory; create"),
         ("model=GRAPHS workers=2 output=o input=missing", "missing: No such file or directory"),
         ("model=GRAPHS engine=torch", ONLY_GRAPHS),
-        ("model=GRAPHS memory=memories", ONLY_GRAPHS),
         ("model=GRAPHS device=cuda", " holds only ONNX graphs, which run on the CPU; remove device="),
         ("model=GRAPHS shortlist=true", " has no shortlist; write one with nmt-export"),
         ("model=MODEL output=a.docx", "a.docx: output is plain text; choose a name such as out.txt or out.txt.gz"),
@@ -72,7 +63,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ),
         *(
             (f"model=MODEL format=html {word}", f"{word}: format=html writes one document; remove {word}")
-            for word in "workers=2 scores=true alignments=links memory=m prefix=p search.n_best=2".split()
+            for word in "workers=2 scores=true alignments=links prefix=p search.n_best=2".split()
         ),
     ],
     evaluate: [
@@ -178,14 +169,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
             "slots=true draws pieces, and links connect words; remove links=",
         ),
         ("model=GRAPHS src=src tgt=tgt output=o", ONLY_GRAPHS),
-    ],
-    encode: [
-        ("model=MODEL output=o piece_length=2", "piece_length: this model's encoder, nmt.model.encoder.LSTMEncoder, n"),
-        ("model=MODEL output=o piece_length=0", "piece_length=0: must be at least 1"),
-        ("model=MODEL output=o input=/nowhere/in.txt", "/nowhere/in.txt: No such file"),
-        ("model=MODEL output=.", "already exists; choose another folder"),
-        ("model=MODEL output=-", NO_STDOUT),
-        ("model=GRAPHS output=o", ONLY_GRAPHS),
     ],
     export: [
         ("model=MODEL output=-", NO_STDOUT),

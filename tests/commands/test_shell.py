@@ -22,7 +22,7 @@ from nmt.commands.shell import INTERNAL_ERROR, TRACEBACK, run
 from nmt.commands.streams import print_path, print_table
 from nmt.errors import UserError, print_message, printable
 
-COMMANDS = ("align", "encode", "evaluate", "export", "heatmap", "prepare", "translate")
+COMMANDS = ("align", "evaluate", "export", "heatmap", "prepare", "translate")
 PRINTING = ("align", "evaluate", "export", "heatmap", "prepare", "translate")
 # Runs a command until it loads its model or its text, then waits for a signal.
 WAITING = """
@@ -54,7 +54,6 @@ def arguments(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> d
     texts = ["data.train.src=src", "data.train.tgt=tgt", "data.valid.src=src", "data.valid.tgt=tgt"]
     return {
         "align": [f"model={model}", "src=src", "tgt=tgt"],
-        "encode": [f"model={model}", "input=src", "output=memories"],
         "evaluate": ["hypotheses=src", "tgt=tgt"],
         "export": ["model=src"],
         "heatmap": [f"model={model}", "src=src", "tgt=tgt", "output=pictures", "format=html"],
@@ -71,7 +70,6 @@ def arguments(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> d
         ("translate", signal.SIGHUP),
         ("prepare", signal.SIGHUP),
         ("translate", signal.SIGINT),
-        ("encode", signal.SIGINT),
     ],
 )
 def test_signal_ends_a_command_with_its_code_and_leaves_no_files(
@@ -145,12 +143,6 @@ def test_closed_stdout_is_an_error_before_any_work(
     code, _, error = finish(MAIN.format(command), words or arguments[command], 'exec "$@" >&-')
     assert code == 2 and error.startswith(b"error: <stdout>: closed; ") and error.count(b"\n") == 1, error
     assert sorted(path.name for path in Path().iterdir()) == ["src", "tgt"]
-
-
-@pytest.mark.thorough
-def test_closed_stdout_does_not_matter_to_a_command_that_prints_nothing(arguments: dict[str, list[str]]) -> None:
-    assert finish(MAIN.format("encode"), arguments["encode"], 'exec "$@" >&- 2>&- <&-') == (0, b"", b"")
-    assert Path("memories/count.txt").read_text() == "40\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

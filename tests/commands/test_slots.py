@@ -10,7 +10,6 @@ import pytest
 from builders import expect_error, write_lines
 from commands.texts import Call
 
-from nmt.commands.encode import encode
 from nmt.commands.evaluate import evaluate
 from nmt.commands.export import export
 from nmt.commands.translate import translate
@@ -68,12 +67,3 @@ def test_commands_use_the_chosen_slots(nested: Path, small: Path, files: Path, c
     ):
         expected, lines = (call(command, *model, *words, "engine=torch").lines for model in models)
         assert lines == expected
-
-
-def test_slots_of_a_stored_memory_are_fixed(nested: Path, files: Path) -> None:
-    encode([f"model={nested}", "input=src", "output=memories"])
-    expect_error(
-        r"slots=2: a stored memory has a fixed number of slots; remove slots=",
-        translate,
-        [f"model={nested}", "slots=2", "memory=memories"],
-    )

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from nmt.commands.align import AlignOptions
 from nmt.commands.distill import DistillOptions
-from nmt.commands.encode import EncodeOptions
 from nmt.commands.evaluate import EvaluateOptions
 from nmt.commands.export import ExportOptions
 from nmt.commands.heatmap import HeatmapOptions
@@ -32,7 +31,6 @@ SCHEMAS: dict[str, Any] = {
     "align": AlignOptions,
     "compare": CompareOptions,
     "distill": DistillOptions,
-    "encode": EncodeOptions,
     "evaluate": EvaluateOptions,
     "export": ExportOptions,
     "heatmap": HeatmapOptions,
@@ -42,7 +40,6 @@ REQUIRED = {
     "align": ["model"],
     "compare": ["name"],
     "distill": ["model", "src", "tgt", "output"],
-    "encode": ["model", "output"],
     "evaluate": ["hypotheses", "tgt"],
     "export": ["model"],
     "heatmap": ["model", "src", "output"],

@@ -13,7 +13,6 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from nmt.commands.encode import encode
 from nmt.commands.export import export
 from nmt.commands.prepare import prepare
 from nmt.commands.train import train
@@ -55,7 +54,6 @@ def make(folder: Path) -> None:
     shutil.rmtree(folder / "runs" / "finished" / "checkpoints")
     export(["model=runs/finished", "shortlist=5"])
     shutil.rmtree(folder / "runs" / "finished" / "data")
-    encode(["model=runs/finished", "input=in.txt", "output=memories", "trace=true"])
     for engine in ("torch", "onnx", "onnx-int8"):
         translate(["model=runs/finished", "input=in.txt", f"output=translations.{engine}.txt", f"engine={engine}"])
 

@@ -144,9 +144,7 @@ def test_models_that_do_not_fit_are_refused_in_one_line(
         Translator.load([folders[name] for name in names], **{"engine": "torch", **options})  # type: ignore[arg-type]
 
 
-def test_what_needs_one_model_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_what_needs_one_model_is_refused(folders: dict[str, Path]) -> None:
     ensemble = Translator.load([folders["memory"]] * 2, engine="torch")
     with pytest.raises(UserError, match="^an ensemble cannot score .+; name a single model$"):
         ensemble.score([("a", "b")])
-    with pytest.raises(UserError, match=r"^memory=x: not for an ensemble; remove memory=, or name one model$"):
-        translate(["model=[a,b]", "memory=x", f"output={tmp_path / 'x'}"])

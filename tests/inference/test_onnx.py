@@ -32,7 +32,6 @@ from nmt.errors import UserError
 from nmt.files.checksum import checksum
 from nmt.inference import bulk
 from nmt.inference.engines import LoadSettings, OnnxEngineName
-from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.onnx import engine as engine_module
 from nmt.inference.onnx import graphs, rewrites
@@ -511,12 +510,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copy(run: Path, tmp_path: Path) -> Path:
     return shutil.copytree(run, tmp_path / "copy")
-
-
-def test_memories_are_translated_by_the_torch_model(run: Path) -> None:
-    by_onnx, by_torch = (Translator.load(run, engine=engine) for engine in ("onnx", "torch"))
-    translations = translate_encoded(by_onnx, [encode_line(by_onnx, line) for line in LINES], SHORT)
-    assert [best.text for best in translations] == by_torch.texts(LINES, SHORT)
 
 
 def test_one_thread_translates_one_line_in_8_bit_integers(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from nmt.commands.streams import full_groups
 from nmt.commands.translate import translate as translate_command
 from nmt.inference import Translate, shards
 from nmt.inference.forced_decoding import force_decode, forced_links
-from nmt.inference.memories import encode_line
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -74,12 +73,6 @@ def test_a_long_stream_is_named_before_its_end(translator: Translator) -> None:
     assert sum(map(len, groups)) == 7 * 64
 
 
-def encode_memory(run: Path, _: Path) -> None:
-    translator = Translator(load_folder(run))
-    encode_line(translator, RUSSIAN)
-    translator.conclude_text()
-
-
 def cut_into_shards(run: Path, file: Path) -> None:
     translator = Translator(load_folder(run))
     reading = (translator.source_check, translator.change_text)
@@ -89,7 +82,6 @@ def cut_into_shards(run: Path, file: Path) -> None:
 WAYS: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
     "forced decoding": ("target", lambda run, _: force_decode(Translator(load_folder(run)), ENGLISH, [RUSSIAN] * 3)),
     "forced links": ("source", lambda run, _: forced_links(Translator(load_folder(run)), [RUSSIAN] * 3, FRENCH)),
-    "memory": ("source", encode_memory),
     "column": ("source", lambda run, _: Translate(model=run, search=GREEDY)({"text": [RUSSIAN, None]})),
     "workers": ("source", cut_into_shards),
     "command": (

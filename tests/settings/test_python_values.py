@@ -20,7 +20,6 @@ from nmt.api import SEVERAL
 from nmt.errors import UserError
 from nmt.inference import Translate
 from nmt.inference.forced_decoding import force_decode, forced_links
-from nmt.inference.memories import encode_line, translate_encoded
 from nmt.model.build import ATTENTION
 from nmt.search.options import SearchOptions
 from nmt.settings.plugins import construct
@@ -78,7 +77,6 @@ OTHER_LISTS: dict[str, Call] = {
     "groups": lambda model, value: list(model.translator.translate_groups(value, SHORT)),
     "score": lambda model, value: model.translator.score(value),
     "align": lambda model, value: model.translator.align(value),
-    "memories": lambda model, value: translate_encoded(model.translator, value),
     "train": lambda model, value: nmt.train("name=x", train=value, valid=[("a", "b")]),
     "valid": lambda model, value: nmt.train("name=x", train=[("a", "b")], valid=value),
     "test": lambda model, value: nmt.train("name=x", train=[("a", "b")], valid=[("a", "b")], test=value),
@@ -86,7 +84,6 @@ OTHER_LISTS: dict[str, Call] = {
 # Here one string is meant, and nothing else.
 TEXTS: dict[str, Call] = {
     "encode": lambda model, value: model.translator.encode(value),
-    "encode_line": lambda model, value: encode_line(model.translator, value),
     "heatmap source": lambda model, value: model.translator.heatmap(value, "a dog"),
     "setting": lambda model, value: nmt.train(value),
     "column name": lambda model, value: Translate(model=model.folder, column=value),

@@ -17,7 +17,6 @@ from tiny import refuse, same_weights, stop_at, summary
 
 from nmt import Translator
 from nmt.commands.align import align
-from nmt.commands.encode import encode
 from nmt.commands.evaluate import evaluate
 from nmt.commands.export import export
 from nmt.commands.heatmap import heatmap
@@ -143,10 +142,6 @@ def test_every_command_uses_the_adapter(runs: Path, capsys: pytest.CaptureFixtur
     models = (words, ["model=runs/b"], ["model=runs/demo"])
     outputs = [output(translate, *model, *scored, "input=in.src") for model in models]
     assert outputs[0] == outputs[1] != outputs[2]
-
-    encode([*words, "input=in.src", "output=memories", "threads=1"])
-    assert output(translate, *words, *scored, "memory=memories") == outputs[0]
-    expect_error("a memory of another model", translate, ["model=runs/demo", *QUICK, "memory=memories"])
 
     assert [d.log_prob for d in adapted.score(pairs)] != [d.log_prob for d in base.score(pairs)]
     links = [sorted(f"{i}-{j}" for i, j in links) for links in adapted.align(pairs)]
