@@ -170,7 +170,6 @@ def _score_texts(options: EvaluateOptions) -> tuple[list[str], dict[str, Any]]:
     return _output(
         [translation.text for translation in translations],
         references,
-        sources=sources,
         lowercase=lowercase,
         tokenizer=options.evaluation.tokenizer or translator.score_tokenizer,
         calibration=calibrate(translations, references, lowercase=lowercase),
@@ -182,7 +181,6 @@ def _output(
     hypotheses: list[str],
     references: list[str],
     *,
-    sources: list[str] | None = None,
     lowercase: bool,
     tokenizer: str | None,
     calibration: Calibration | None = None,
@@ -194,7 +192,7 @@ def _output(
 
     choice = choose_tokenizer(references, tokenizer)
     scores = corpus_scores(hypotheses, references, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
-    print_hints(choice, hypotheses, references, sources=sources, lowercase=lowercase)
+    print_hints(choice, hypotheses, references)
     signatures = scores.signatures
     lines = [
         f"BLEU {scores.bleu:.2f}  {signatures['bleu']}",

@@ -1,23 +1,18 @@
-"""Corpus scores (BLEU, chrF, TER) with sacrebleu's signatures, and warnings about texts whose scores mislead.
+"""Corpus scores (BLEU, chrF, TER) with sacrebleu's signatures, and warnings about blank and shifted lines.
 
-BLEU counts the tokens of a sacrebleu tokenizer. By default, the script of the references chooses it. A difference
-between the two sides gives a warning only if BLEU rises by ``GAIN`` without it, so ordinary text gives none.
+BLEU counts the tokens of a sacrebleu tokenizer. By default, the script of the references chooses it.
 """
 
 from __future__ import annotations
 
-import html
-import re
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt.data.words import SPACED
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.settings.arguments import suggestion, text_list
-from nmt.text.writing import HAN, HAN_OF_ZH, VOWELS, Writing, is_letter, writing_of
+from nmt.text.writing import HAN, HAN_OF_ZH, Writing, writing_of
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -194,273 +189,40 @@ def _score(metric: TER, texts: list[str], references: list[str]) -> tuple[float,
     return metric.corpus_score(texts, [references]).score, str(metric.get_signature())
 
 
-GAIN = 1.0  # BLEU
-SAMPLE = 500  # lines of scores that only find out which file this is
-FEW = 20  # with fewer lines, shares say little
-FROM_SOURCES = 0.3  # by which more words occur in the sources, if a model reads text of its target language
-UNRELATED = 0.15  # share of words that occur in the references; another language stays below
+SAMPLE = 500  # lines
+FEW = 20  # fewer lines are not compared with their neighbours
 SHIFTED = 20.0  # BLEU against the next or previous line from which the lines are shifted
 
-# Letters that people write in several ways: yeh and kaf of Arabic and Persian, s and t of Romanian
-LETTERS = str.maketrans("يىكşţŞŢ", "ییکșțȘȚ")
-# The commonest characters with two forms
-SIMPLIFIED = str.maketrans(
-    "們這來個國說時為會學對過還後經動現樣開長問給見頭麼兩東車書幾話語電風飛馬魚鳥黃點無當從聽讀寫買賣愛關",
-    "们这来个国说时为会学对过还后经动现样开长问给见头么两东车书几话语电风飞马鱼鸟黄点无当从听读写买卖爱关",
-)
-QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛ʼ´`′׳『』", "'"), **dict.fromkeys("“”„‟«»″״「」", '"')})
-WIDE = re.compile("[\u3000\uff00-\uffef]+")
-DIGIT = re.compile(r"\d")
-# 13a takes these marks, unlike those of Latin text, as parts of words
-SPACED_MARK = re.compile(r"\s+(?=[।॥۔؟،؛።፣፤၊။։])")
-TIGHT = re.compile(r"\w[.,](?:\s|$)")
-INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
-APOSTROPHE = re.compile(r"\s*'\s*")
-ONE_SIDED = {  # the texts differ in each of the searches; one without full stops has no spaces before them
-    "a space before a full stop or comma, which TER counts; detokenize both": (SPACED.search, TIGHT.search),
-    "a tab or |||; keep the column of the sentences, as with cut -f2": (re.compile(r"\t| \|\|\| ").search,),
-    "quotation marks or brackets around them, as in CSV, JSON and XML; keep the sentences only": (
-        re.compile(r'\s*(?:".*"|[\[{].*[\]}]|<(?!unk>).*>),?\s*').fullmatch,
-    ),
-}
-IGNORE_CASE = "ignore it with lowercase=true, or restore it"
 
-
-class TextDifference(NamedTuple):
-    """How two texts can differ: ``remove`` makes lines equal that differ in nothing else.
-
-    BLEU is computed again if the shares of lines that it changes differ by ``least`` between the texts.
-    """
-
-    name: str
-    remove: Callable[[str], str]
-    fix: str
-    least: float = 0.05
-
-
-def _same_width(line: str) -> str:
-    return WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), line)
-
-
-def _joined_words(line: str) -> str:
-    if "'" not in line and "@" not in line and "&" not in line and " n't" not in line:
-        return line
-    return APOSTROPHE.sub("'", html.unescape(line).replace(" @-@ ", "-").replace(" n't", "n't"))
-
-
-def _joined_pieces(line: str) -> str:
-    return line.replace(" ", "").replace("▁", " ").strip() if "▁" in line else line.replace("@@ ", "")
-
-
-DIFFERENCES = (
-    TextDifference(
-        "Unicode normal form (NFC or NFD)",
-        lambda line: unicodedata.normalize("NFC", line),
-        "convert both to NFC, as with uconv -x nfc",
-    ),
-    TextDifference("quotation marks (curly or straight)", lambda line: line.translate(QUOTES), "use the same marks"),
-    TextDifference(
-        "width of characters (full or half)", _same_width, "convert both, as with uconv -x fullwidth-halfwidth"
-    ),
-    TextDifference(
-        "digits (such as 3, ٣ or ३)",
-        lambda line: line if line.isascii() else DIGIT.sub(lambda match: str(unicodedata.decimal(match[0])), line),
-        "write both with the same digits",
-    ),
-    TextDifference(
-        "letters (ی and ک, or ي and ك; ș and ț, or ş and ţ)",
-        lambda line: line.translate(LETTERS),
-        "use the same letters",
-    ),
-    TextDifference(
-        "vowel marks of Hebrew or Arabic (and U+0640)", lambda line: VOWELS.sub("", line), "remove them from both"
-    ),
-    TextDifference(
-        "Chinese characters (simplified or traditional)",
-        lambda line: line.translate(SIMPLIFIED),
-        "convert both, as with opencc -c t2s.json",
-    ),
-    TextDifference(
-        "spaces before full stops and commas (such as । or ،)",
-        lambda line: SPACED_MARK.sub("", line),
-        "detokenize both",
-    ),
-    TextDifference("invisible characters", lambda line: INVISIBLE.sub("", line), "remove them from both"),
-    TextDifference("subword pieces (@@ or ▁)", _joined_pieces, "join the pieces to words"),
-    TextDifference("word tokenization (such as don 't or @-@)", _joined_words, "detokenize both"),
-    TextDifference("case", str.lower, IGNORE_CASE, 0.5),
-    TextDifference("case", lambda line: line.lower() if line.isupper() else line, IGNORE_CASE, 0.5),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Texts:
-    """Translations, what they are compared with (no sources if these are unknown), and how BLEU compares them."""
-
-    hypotheses: Sequence[str]
-    references: Sequence[str]
-    sources: Sequence[str] | None
-    tokenizer: str
-    metric: BLEU
-
-    def bleu(self, texts: Sequence[str], references: Sequence[str]) -> float:
-        return float(self.metric.corpus_score(list(texts), [list(references)]).score)
-
-    def tokens(self, line: str) -> list[str]:
-        return str(self.metric.tokenizer(line)).split()
-
-
-def print_hints(
-    choice: Choice,
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    *,
-    sources: Sequence[str] | None = None,
-    lowercase: bool = False,
-    finished: bool = True,
-) -> None:
-    """Print the reason for the tokenizer, and a warning for each unusual property of the texts.
-
-    ``finished`` is false for a model in training, whose translations may be anything.
-    """
+def print_hints(choice: Choice, hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Print the reason for the tokenizer, and a warning if lines are blank or shifted."""
     if choice.reason is not None:
         print_message(choice.reason)
-    metric = bleu_metric(choice.tokenizer, lowercase=lowercase)
-    texts = _Texts(
-        hypotheses=hypotheses, references=references, sources=sources, tokenizer=choice.tokenizer, metric=metric
-    )
-    different = [*_differences(texts, lowercase=lowercase)]
-    hints = [*_unusual_lines(texts), *_mixed_writing(texts), *different]
-    if finished and not different:
-        hints += _wrong_files(texts)
-    for hint in hints:
+    for hint in (*_blank_lines(hypotheses, references), *_shifted_lines(choice, hypotheses, references)):
         print_message(f"warning: {hint}")
 
 
-def wrong_files(hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Iterator[str]:
-    """Yield hints that texts do not belong together: shifted lines, exchanged sides, another language."""
-    tokenizer = choose_tokenizer(references).tokenizer
-    metric = bleu_metric(tokenizer, lowercase=True)
-    return _wrong_files(
-        _Texts(hypotheses=hypotheses, references=references, sources=sources, tokenizer=tokenizer, metric=metric)
-    )
+def _blank_lines(hypotheses: Sequence[str], references: Sequence[str]) -> Iterator[str]:
+    """Yield a hint for blank references, and one for blank translations of other references."""
+    empty = [not line.strip() for line in references]
+    missing = [not line.strip() and not blank for line, blank in zip(hypotheses, empty, strict=True)]
+    for side, blank in (("reference", empty), ("translation", missing)):
+        if count := sum(blank):
+            yield f"{count:,} of {counted(len(blank), side)} {'is' if count == 1 else 'are'} blank; check the file"
 
 
-def _unusual_lines(texts: _Texts) -> Iterator[str]:
-    """Yield hints about unusual lines, such as blank ones."""
-    hypotheses, references = texts.hypotheses, texts.references
-    count = len(references)
-    blank = sum(not line.strip() for line in references)
-    expected = references if texts.sources is None else texts.sources
-    empty = sum(not line.strip() for line in hypotheses)
-    empty -= sum(not line.strip() and not other.strip() for line, other in zip(hypotheses, expected, strict=True))
-    unknown = sum("<unk>" in line or "⁇" in line for line in references)
-    for what, searches in ONE_SIDED.items():
-        lines = [[sum(map(bool, map(search, side))) for side in (hypotheses, references)] for search in searches]
-        if all(abs(first - second) > 0.5 * count for first, second in lines):
-            yield f"{counted(lines[0][0], 'translation')} and {counted(lines[0][1], 'reference')} have {what}"
-    if blank:
-        yield f"{blank:,} of {counted(count, 'reference')} {_are(blank)} blank; remove these lines from all files"
-    if empty > 0.1 * count:
-        yield f"{empty:,} of {counted(count, 'translation')} {_are(empty)} blank; check the file or the model"
-    if unknown:
-        yield f"{unknown:,} of {counted(count, 'reference')} {_are(unknown)} cut by <unk>; use the original references"
-    if empty < count and not any(len(texts.tokens(line.rstrip())) > 3 for line in hypotheses):
-        yield "no translation has four tokens, so BLEU, which needs runs of four, is 0; read chrF instead"
-    elif count == 1:
-        yield "1 sentence: BLEU is meant for a test set; give more sentences, or read chrF"
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
-
-
-def _mixed_writing(texts: _Texts) -> Iterator[str]:
-    """Yield a hint if some references have no spaces between words, so that a tokenizer leaves each as one word."""
-    if texts.tokenizer not in BY_WORDS:
-        return
-    references = texts.references
-    kinds = [writing_of([line]).kind for line in references if not line.isascii()]
-    unspaced = sum(kind in ("Chinese", "Japanese", "unspaced") for kind in kinds)
-    if 0.1 * len(references) <= unspaced < 0.5 * len(references) and unspaced > 2:
-        yield (
-            f"{unspaced:,} of {counted(len(references), 'reference')} have no spaces between words, and "
-            f"{KEY}={texts.tokenizer} takes each as one word; score them apart, or use {KEY}=zh or char"
-        )
-
-
-def _differences(texts: _Texts, *, lowercase: bool) -> Iterator[str]:
-    """Yield a hint for each difference that lowers BLEU; ``lowercase`` scores ignore case."""
-    sides = (texts.hypotheses, texts.references)
-    before = None
-    for name, remove, fix, least in DIFFERENCES:
-        if lowercase and name == "case":
-            continue
-        removed = [[remove(line) for line in side] for side in sides]
-        changed = [sum(map(str.__ne__, *versions)) for versions in zip(removed, sides, strict=True)]
-        if abs(changed[0] - changed[1]) < least * len(texts.references):
-            continue
-        before = texts.bleu(*sides) if before is None else before
-        after = texts.bleu(*removed)
-        if after >= before + GAIN:
-            yield (
-                f"BLEU {before:.1f} would be {after:.1f} if both texts had the same {name}, which "
-                f"changes {counted(changed[0], 'translation')} and {counted(changed[1], 'reference')}; {fix}"
-            )
-
-
-def _shifted(texts: _Texts) -> Iterator[str]:
-    """Yield a hint if translations belong to neighbouring lines, from the start or the middle of the file on."""
-    half = min(SAMPLE, len(texts.references) // 2)
-    for which, lines in (("", slice(SAMPLE)), (f"last {half:,} ", slice(-half, None))):
-        hypotheses = texts.hypotheses[lines]
-        references = texts.references[lines]
-        score = texts.bleu(hypotheses, references)
-        if score >= SHIFTED / 3:
-            continue
-        for where, pair in (
-            ("next", (hypotheses[:-1], references[1:])),
-            ("previous", (hypotheses[1:], references[:-1])),
-        ):
-            if (shifted := texts.bleu(*pair)) > SHIFTED:
-                yield (
-                    f"the {which}translations fit the {where} reference (BLEU {shifted:.1f}) better than their own "
-                    f"(BLEU {score:.1f}); look for a missing or additional line before them in a file"
-                )
-                return
-
-
-def _wrong_files(texts: _Texts) -> Iterator[str]:
-    references, sources = texts.references, texts.sources
+def _shifted_lines(choice: Choice, hypotheses: Sequence[str], references: Sequence[str]) -> Iterator[str]:
+    """Yield a hint if the last translations belong to the neighbours of their references."""
     if len(references) < FEW:
         return
-    if shifted := [*_shifted(texts)]:
-        yield from shifted
-        return
-    sample = texts.hypotheses[:SAMPLE]
-    score = texts.bleu(sample, references[:SAMPLE])
-    if score > 50:
-        return
-    if sources is not None:
-        copied = sum(map(str.__eq__, sources, references))
-        if copied > 0.5 * len(references):
-            yield f"{copied:,} of {counted(len(references), 'reference')} equal their source; is tgt= the right file?"
-        elif (like := texts.bleu(sample, sources[:SAMPLE])) > max(20.0, 2 * score):
+    last = slice(-min(SAMPLE, len(references) // 2), None)
+    texts, own = list(hypotheses[last]), list(references[last])
+    metric = bleu_metric(choice.tokenizer)
+    score = metric.corpus_score(texts, [own]).score
+    for where, pair in (("next", (texts[:-1], own[1:])), ("previous", (texts[1:], own[:-1]))):
+        shifted = metric.corpus_score(pair[0], [pair[1]]).score
+        if shifted > SHIFTED and shifted > 3 * score:
             yield (
-                f"the translations resemble the sources (BLEU {like:.1f}) more than the references (BLEU {score:.1f}): "
-                "the model copies, or src= and tgt= are exchanged"
+                f"the last translations fit the {where} reference (BLEU {shifted:.1f}) better than their own "
+                f"(BLEU {score:.1f}); look for a missing or additional line in a file"
             )
-            return
-    least = 4 if texts.tokenizer in BY_WORDS else 1  # letters: languages share short words
-    words = [word for line in sample for word in texts.tokens(line.lower()) if len(word) >= least]
-    words = [word for word in words if all(map(is_letter, word))]
-    if len(words) <= 5 * FEW:
-        return
-    known = [{word for line in side for word in texts.tokens(line.lower())} for side in (references, sources or ())]
-    shared, copied_share = (sum(word in side for word in words) / len(words) for side in known)
-    if shared < UNRELATED or copied_share > shared + FROM_SOURCES:
-        also = "" if sources is None else f", and {copied_share:.0%} in the sources"
-        yield (
-            f"only {shared:.0%} of the words of the translations occur in the references{also}; "
-            "are they of the same language and text?"
-        )

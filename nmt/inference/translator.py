@@ -495,7 +495,7 @@ class Translator(Reader):
         translations = self.texts(sources, options)
         lowercase = ignore_case(lowercase, trained_on_lowercase=self.lowercase)
         scores = corpus_scores(translations, references, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
-        print_hints(choice, translations, references, sources=sources, lowercase=lowercase)
+        print_hints(choice, translations, references)
         aer = None
         signatures = scores.signatures
         if golds is not None:

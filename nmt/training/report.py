@@ -24,7 +24,7 @@ from nmt.files.atomic import write_lines
 from nmt.inference import run_files
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.model_folder import TrainedModel
-from nmt.inference.scores import Choice, EvaluationSettings, choose_tokenizer, corpus_scores, print_hints
+from nmt.inference.scores import EvaluationSettings, choose_tokenizer, corpus_scores
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.settings.build import describe_setting
@@ -126,7 +126,6 @@ def test_report(
     write_lines(folder / run_files.TRANSLATIONS, hypotheses)
     tokenizer = choose_tokenizer(references, evaluation.tokenizer).tokenizer
     scores = corpus_scores(hypotheses, references, lowercase=translator.lowercase, tokenizer=tokenizer)
-    print_hints(Choice(tokenizer), hypotheses, references, finished=False)
     results = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
     if golds is None and test.has_links:
         warn(f"data.test: no gold links in {counted(len(sources), 'pair')}, so there is no AER; give links")

@@ -105,9 +105,8 @@ def test_model_trained_on_lower_case_is_scored_without_case(
     texts = Translator.load(model_without_attention).texts(SOURCE)
     references = [text.title() or "Nichts" for text in texts]  # equal except for case
     write_lines("cased", references)
-    lines, error = call(evaluate, f"model={model_without_attention}", "src=src", "tgt=cased", "json=true", *setting)
+    lines, _ = call(evaluate, f"model={model_without_attention}", "src=src", "tgt=cased", "json=true", *setting)
     result = json.loads("\n".join(lines))
-    assert error.startswith("warning: no translation has four tokens, so BLEU")
     case = "case:lc" if lowercase else "case:mixed"
     assert result["bleu"] == sacrebleu.corpus_bleu(texts, [references], lowercase=lowercase).score
     assert result["lowercase"] is lowercase and all(case in result["signatures"][name] for name in ("bleu", "ter"))
