@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -14,62 +13,48 @@ from nmt.commands.options import (
     ModelOptions,
     command,
     load_model,
-    refuse_same_files,
     require_attention,
     warn_of_line,
     warn_of_unspaced,
 )
-from nmt.commands.streams import GROUP, STDIN, input_groups, is_stdout, line_counter, line_writer
-from nmt.data.lexicon import LinkCounts
-from nmt.errors import UserError, counted, print_message
-from nmt.settings.arguments import Count
+from nmt.commands.streams import GROUP, STDIN, input_groups, line_counter, line_writer
+from nmt.errors import UserError, counted
 from nmt.system.progress import Progress
 
 HELP = """nmt-align: write the word links of sentence pairs, one line per pair, in Pharaoh format (0-0 1-2 …).
 
   nmt-align model=runs/demo src=test.en tgt=test.de > out.links
   paste test.en test.de | nmt-align model=runs/demo > out.links
-  nmt-align model=runs/demo src=train.en tgt=train.de lexicon=en-de.tsv > train.links
 
 Without src= and tgt=, the command reads pairs from stdin: source, a tab, translation. i-j links source word i to target
 word j, counted from 0. Each target word gets one link, to the source word with the largest weight when the model is
 forced to decode the translation. A pair with an empty side gives an empty line. A source that is too long for the model
-or the machine gives an empty line and a warning on stderr. nmt-evaluate scores the links against gold links.
-lexicon=FILE gets a line for each source word that is linked to a target word at least lexicon_min_count= times: the
-word, a tab and its most frequent target word.
-nmt-translate search.replace_unknown=true search.lexicon=FILE uses it."""
+or the machine gives an empty line and a warning on stderr. nmt-evaluate scores the links against gold links."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlignOptions(ModelOptions):
     """The settings in conf/align.yaml."""
 
-    OWNERS = {"lexicon_min_count": ["lexicon"]}
     model: str
     src: str | None
     tgt: str | None
-    lexicon: str | None
-    lexicon_min_count: Count
 
     def __post_init__(self) -> None:
         if (self.src is None) != (self.tgt is None):
             missing = "src" if self.src is None else "tgt"
             raise UserError(f"{missing}=null: a file of one side is not enough; add {missing}=FILE")
-        if self.lexicon is not None and is_stdout(self.lexicon):
-            raise UserError(f"lexicon={self.lexicon}: stdout already gets the links; name a file")
-        for side, path in (("src", self.src), ("tgt", self.tgt)):
-            refuse_same_files({side: path, "lexicon": self.lexicon})
 
 
 @command(HELP, AlignOptions)
 def align(options: AlignOptions) -> None:
     """Write the word links of the sentence pairs."""
-    with line_writer(None) as write, _lexicon(options) as counts:
+    with line_writer(None) as write:
         groups = _pair_groups(options)
         translator = load_model(options.model, options.load_settings)
         require_attention(translator, f"model={options.model}")
         from nmt.data.links import format_pharaoh
-        from nmt.inference.forced_decoding import forced_links, seem_exchanged
+        from nmt.inference.forced_decoding import forced_links
 
         progress = Progress("pair", total=line_counter(options.src), on_terminal=not sys.stdout.isatty())
         lost = LostWords({"source": options.src or STDIN, "target": options.tgt or STDIN})
@@ -78,33 +63,14 @@ def align(options: AlignOptions) -> None:
             if not done:
                 warn_of_unspaced("source", sources)
                 warn_of_unspaced("target", targets)
-            if not done and seem_exchanged(translator, sources, targets):
-                fix = "exchange src= and tgt=" if options.src else "write the source before the tab"
-                print_message(f"warning: the first pairs are much more probable the other way round; {fix}")
             warn = warn_of_line(options.src or STDIN, "it is not aligned", first=done)
             on_lost = partial(lost.add, first=done)
             links = forced_links(translator, sources, targets, on_failure=warn, on_lost=on_lost)
             write(map(format_pharaoh, links))
-            if counts is not None:
-                sides = (map(translator.change_text, side) for side in (sources, targets))
-                for source, target, pair_links in zip(*sides, links, strict=True):
-                    counts.add(source, target, pair_links)
             done += len(sources)
             progress.show(done)
         progress.close()
         lost.warn()
-
-
-@contextmanager
-def _lexicon(options: AlignOptions) -> Iterator[LinkCounts | None]:
-    """Yield the counts of links, and write their lexicon at the end; yield None without ``lexicon``."""
-    if options.lexicon is None:
-        yield None
-        return
-    counts = LinkCounts()
-    with line_writer(options.lexicon) as write:
-        yield counts
-        write(counts.lexicon_lines(options.lexicon_min_count))
 
 
 def _pair_groups(options: AlignOptions) -> Iterator[tuple[list[str], list[str]]]:
@@ -127,9 +93,7 @@ def _stdin_groups() -> Iterator[tuple[list[str], list[str]]]:
         if wrong:
             yield [source for source, _ in sides[:wrong]], [target for _, target in sides[:wrong]]
         if wrong < len(sides):
-            where = f"{STDIN}:{done + wrong + 1}"
             tabs = counted(len(sides[wrong]) - 1, "tab")
             fix = "write a source, one tab and a translation on each line"
-            fix += ", as with sed 's/ ||| /\\t/'" if " ||| " in lines[wrong] else ""
-            raise UserError(f"{where}: {tabs}; {fix}")
+            raise UserError(f"{STDIN}:{done + wrong + 1}: {tabs}; {fix}")
         done += len(lines)

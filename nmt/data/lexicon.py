@@ -1,18 +1,16 @@
-"""Lexicons: files with a source word, a tab and its translation on each line, and how word links give one."""
+"""Lexicons: files with a source word, a tab and its translation on each line."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from nmt.data.links import Link
 from nmt.data.text_files import read_lines
-from nmt.data.words import count_words, split_words
+from nmt.data.words import count_words
 from nmt.errors import UserError
 
 QUOTED = re.compile(r'\s*"[^\t]+"\t"[^\t]+"\s*')
@@ -60,27 +58,3 @@ def _read(path: str, changed: int | None, entry: Entry, form: str, content: Call
         fix = f"write {form}, and a tab behind a term without one"
         raise UserError(f"{path}: each line has {min(separators)!r} and no line has a tab; {fix}")
     return content(targets)
-
-
-class LinkCounts:
-    """How often each source word is linked to each target word."""
-
-    def __init__(self) -> None:
-        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-
-    def add(self, source: str, target: str, links: Iterable[Link]) -> None:
-        """Count the links of a sentence pair."""
-        sides = split_words(source), split_words(target)
-        for i, j in links:
-            self._counts[sides[0][i]][sides[1][j]] += 1
-
-    def lexicon_lines(self, min_count: int) -> Iterator[str]:
-        """Yield a line for each source word: the word, a tab, and the target word that it is linked to most.
-
-        Links that were counted less than ``min_count`` times are left out. Of words that are linked equally often, the
-        first in the order of their characters is taken.
-        """
-        for source, targets in sorted(self._counts.items()):
-            target, count = min(targets.items(), key=lambda item: (-item[1], item[0]))
-            if count >= min_count:
-                yield f"{source}\t{target}"

@@ -26,8 +26,6 @@ Result = TypeVar("Result")
 UNSCORED = Failure(SCORES_NOT_FINITE, of="pairs")
 OnLost = Callable[[int, str, list[str]], None]
 """Gets the row of a pair, from 0, the side ("source" or "target"), and its words that the tokenizer removes."""
-JUDGED = 50  # pairs
-EXCHANGED = 1.5  # nats of each piece: with two models, captions differ by 6, and texts unlike the training text by 1.8
 CPU_TOKENS = 1024  # in a batch: the scores of more do not fit in a cache, which takes 1.5 times as long
 GPU_TOKENS = 4096
 BYTES_PER_LINK = 40  # of memory for each pair of a source and a target piece: the alignment and its copies
@@ -70,18 +68,6 @@ def force_decode(
         log_prob=float("-inf"),
     )
     return _results(translator, sources, targets, lambda _, decoding: decoding, failed, on_failure)
-
-
-def seem_exchanged(translator: Reader, sources: Sequence[str], targets: Sequence[str]) -> bool:
-    """Return whether the first pairs are much more probable the other way round."""
-    reader = Reader(translator.loaded_model, check_text=False)
-    sides = (sources[:JUDGED], targets[:JUDGED])
-    means = list[float]()
-    for pair in (sides, sides[::-1]):
-        decodings = force_decode(reader, *pair, on_failure=lambda row, reason: None)
-        scores = [(x.log_prob, len(x.tokens)) for x in decodings if np.isfinite(x.log_prob)]
-        means.append(sum(score for score, _ in scores) / max(1, sum(size for _, size in scores)))
-    return means[1] > means[0] + EXCHANGED
 
 
 def forced_links(
