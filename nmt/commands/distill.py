@@ -1,12 +1,17 @@
-"""nmt-distill: training pairs for a small model, whose targets are translations of a large one."""
+"""nmt-distill: training pairs for a small model, whose targets are translations of a large one.
+
+Sequence-level distillation: Kim & Rush (2016), arXiv 1606.07947, §3.2. Of several translations, the one nearest to the
+reference is chosen (sequence-level interpolation, §3.3).
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -18,8 +23,7 @@ from nmt.data.pair import Pair
 from nmt.data.text_files import iterate_lines, iterate_pairs
 from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import create_folder
-from nmt.inference.distillation import Distillation, split_score
-from nmt.inference.scores import SAMPLE, ignore_case, wrong_files
+from nmt.inference.scores import ignore_case, sentence_chrf
 from nmt.inference.translation import Done, n_best_lists
 from nmt.settings.arguments import AtLeast, AtMost, Folder
 
@@ -40,12 +44,14 @@ HELP = """nmt-distill: let a teacher translate the training text, so that a smal
 
 Writes train.src and train.tgt into the new folder OUTPUT, and prints where their targets come from. Train on them with
 data.train.src= and data.train.tgt=, and keep your own validation and test sets. If the command is stopped, repeat it to
-continue: finished lines are kept in OUTPUT.shards.
+continue: finished lines are kept in OUTPUT.shards. Each line of translations= is a translation, or a score, a tab and a
+translation, as nmt-translate scores=true writes them.
 Sequence-level distillation and, with search.n_best=, interpolation: Kim & Rush (2016)."""
 
 FILES = ("train.src", "train.tgt")
-Rows = Iterator[tuple[Pair, list[str]]]
-"""Each pair with its translations, after their scores and a tab if they have scores."""
+TEACHER = "translation of the teacher"
+Rows = Iterator[tuple[Pair, Sequence[str]]]
+"""Each pair with its translations, best first, each after its score and a tab if it has a score."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +76,57 @@ class DistillOptions(WorkerOptions):
         if self.model is None and self.translations is None:
             raise UserError("model=null: no teacher; give model=FOLDER, or translations=FILE")
         refuse_both(self, "translations", "model")
-        if self.lowercase is not None and self.min_chrf is None and self.search.n_best == 1:
-            given = str(self.lowercase).lower()
-            raise UserError(
-                f"lowercase={given}: has an effect only with min_chrf= or search.n_best=; add one of them, or remove "
-                "lowercase="
-            )
+
+
+@dataclass(kw_only=True)
+class Distillation:
+    """Chooses the target of each pair, and counts the choices.
+
+    A translation is rejected if it is empty, if its score is below ``min_score``, or if its chrF against the reference
+    is below ``min_chrf``, without case if ``lowercase`` is set. Its pair then gets the reference, or no target if
+    ``drops`` is set.
+    """
+
+    min_score: float | None = None
+    min_chrf: float | None = None
+    drops: bool = False
+    lowercase: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    """Number of pairs for each reason of a rejection, and for ``TEACHER``: pairs that keep their translation."""
+
+    def target(self, reference: str, lines: Sequence[str]) -> str | None:
+        """Return the target of a pair: of its translations, the one with the highest chrF, unless it is rejected.
+
+        Raises UserError if a line is not a translation, or a score, a tab and a translation.
+        """
+        columns = [self._columns(line) for line in lines]
+        score, text = columns[0] if len(columns) == 1 else max(columns, key=lambda row: self._chrf(row[1], reference))
+        if not text.strip():
+            reason = "empty translation"
+        elif self.min_score is not None and not (score is not None and score >= self.min_score):
+            reason = f"score below {self.min_score:g}"
+        elif self.min_chrf is not None and self._chrf(text, reference) < self.min_chrf:
+            reason = f"chrF below {self.min_chrf:g}"
+        else:
+            reason = TEACHER
+        self.counts[reason] += 1
+        if reason == TEACHER:
+            return text
+        return None if self.drops else reference
+
+    def _columns(self, line: str) -> tuple[float | None, str]:
+        """Return the score of a line, or None if it has no score, and its translation."""
+        *scores, text = line.split("\t")
+        try:
+            (score,) = map(float, scores) if scores or self.min_score is not None else (None,)
+        except ValueError:
+            needed = "a score, a tab and a translation" + (" or a translation" if self.min_score is None else "")
+            raise UserError(f"translations: line {self.counts.total() + 1:,} must be {needed}") from None
+        return score, text
+
+    @cached_property
+    def _chrf(self) -> Callable[[str, str], float]:
+        return sentence_chrf(lowercase=self.lowercase)
 
 
 @command(HELP, DistillOptions)
@@ -83,34 +134,32 @@ def distill(options: DistillOptions) -> None:
     """Write the pairs, and print where their targets come from."""
     require_stdout()
     with ExitStack() as shards, create_folder(Path(options.output)) as folder:  # the shards are deleted after it exists
-        trained_on_lowercase = False
-        if options.model is None:
-            rows = _finished(options)
+        lowercase = False
+        if options.translations is not None:
+            lines = iterate_lines(options.src, options.tgt, options.translations)
+            rows: Rows = ((Pair(source, target), [line]) for source, target, line in lines)
         else:
+            assert options.model is not None
             translator = load_model(options.model, options.load_settings)
             if options.min_score is not None:
                 print_message(describe_scores(options.search))
             rows = _translated(options, translator, shards)
-            trained_on_lowercase = translator.lowercase
+            lowercase = translator.lowercase
             del translator  # each worker loads its own
         distillation = Distillation(
             min_score=options.min_score,
             min_chrf=options.min_chrf,
-            rejected="translation" if options.add_original else options.rejected,
-            lowercase=ignore_case(options.lowercase, trained_on_lowercase=trained_on_lowercase),
+            drops=options.rejected == "drop" or options.add_original,
+            lowercase=ignore_case(options.lowercase, trained_on_lowercase=lowercase),
         )
         written = _write(rows, distillation, folder, add_original=options.add_original)
+        total = counted(distillation.counts.total(), "pair")
+        counts = [f"{count:,} of {total}: {reason}" for reason, count in distillation.counts.most_common()]
         if not written:
-            counts = "; ".join(distillation.lines())
-            raise UserError(f"src={options.src}: no pair is left ({counts}); reject less, or remove rejected=drop")
-    print("\n".join(_summary(distillation, written, options, lowercase=trained_on_lowercase)))
-
-
-def _finished(options: DistillOptions) -> Rows:
-    """Yield each pair with its line in the file of translations."""
-    assert options.translations is not None
-    for source, target, line in iterate_lines(options.src, options.tgt, options.translations):
-        yield Pair(source, target), [line]
+            raise UserError(f"src={options.src}: no pair is left ({'; '.join(counts)}); reject less")
+    print(*counts, f"{options.output}: {counted(written, 'pair')}", sep="\n")
+    files = [f"data.{name}={Path(options.output) / name}" for name in FILES] + ["data.lowercase=true"] * lowercase
+    print(f"train with: nmt-train data=text {shlex.join(files)} data.valid.src=FILE data.valid.tgt=FILE")
 
 
 def _translated(options: DistillOptions, translator: Translator, shards: ExitStack) -> Rows:
@@ -132,30 +181,13 @@ def _translated(options: DistillOptions, translator: Translator, shards: ExitSta
 
 
 def _write(rows: Rows, distillation: Distillation, folder: Path, *, add_original: bool) -> int:
-    """Write both files, warn if the texts do not belong together, and return how many pairs they have."""
+    """Write both files, and return how many pairs they have."""
     written = 0
-    sample: list[tuple[str, str, str]] = []
     with line_writer(str(folder / FILES[0])) as write_source, line_writer(str(folder / FILES[1])) as write_target:
         for pair, lines in rows:
             chosen = distillation.target(pair.target, lines)
-            targets = [] if chosen is None else [chosen]
-            targets += [pair.target] * add_original
+            targets = ([] if chosen is None else [chosen]) + [pair.target] * add_original
             write_source([pair.source] * len(targets))
             write_target(targets)
             written += len(targets)
-            if len(sample) < SAMPLE:
-                sample.append((split_score(lines[0])[1], pair.target, pair.source))
-    for hint in wrong_files(*zip(*sample, strict=True)):
-        print_message(f"warning: {hint}")
     return written
-
-
-def _summary(distillation: Distillation, written: int, options: DistillOptions, *, lowercase: bool) -> Iterator[str]:
-    """Yield the origins of the targets, the number of pairs, and the command that trains on them."""
-    yield from distillation.lines()
-    if options.add_original:
-        yield f"{counted(distillation.total, 'original pair')} added"
-    yield f"{options.output}: {counted(written, 'pair')}"
-    files = [f"data.{name}={Path(options.output) / name}" for name in FILES]
-    case = ["data.lowercase=true"] * lowercase
-    yield f"train with: nmt-train data=text {shlex.join([*files, *case])} data.valid.src=FILE data.valid.tgt=FILE"

@@ -113,7 +113,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("src=src tgt=tgt output=src translations=tgt", "output=src: already exists; choose another folder"),
         ("src=src tgt=one output=o translations=tgt", "src has 4 lines, one has 1 line"),
         ("src=src tgt=tgt output=o translations=one", "src has 4 lines, one has 1 line"),
-        ("src=src tgt=tgt output=o translations=tgt min_score=-1", "min_score=-1: translation 1 has no score"),
+        ("src=src tgt=tgt output=o translations=tgt min_score=-1", "translations: line 1 must be a score, a tab"),
         ("src=src tgt=tgt output=o translations=tgt min_chrf=101", "min_chrf=101: must be at most 100"),
         (
             "src=src tgt=tgt output=o translations=src search.n_best=2",
@@ -122,22 +122,15 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("src=src tgt=one output=o model=GRAPHS", "src has 4 lines, one has 1 line"),
         ("src=nowhere tgt=tgt output=o model=GRAPHS", "nowhere: No such file"),
         ("src=src tgt=tgt output=- translations=tgt", NO_STDOUT),
-        ("src=src tgt=tgt output=o translations=tgt lowercase=true", "lowercase=true: has an effect only with min_chr"),
         ("src=src tgt=tgt output=o translations=tgt adapter=x", "adapter=x: has an effect only with model=; add it"),
         ("src=src tgt=tgt output=o translations=tgt workers=2", "workers=2: has an effect only with model=; add it"),
     ],
     align: [
         ("model=MODEL src=src", "tgt=null: a file of one side is not enough; add tgt=FILE"),
         ("model=MODEL src=- tgt=-", "-: stdin is one file, not 2; name the other files"),
-        (
-            "model=MODEL src=src tgt=tgt lexicon=./tgt",
-            "lexicon=./tgt: same file as tgt=tgt; choose two",
-        ),
-        ("model=MODEL src=src tgt=tgt lexicon=-", "lexicon=-: stdout already gets the links; name a file"),
         ("model=MODEL src=src tgt=nowhere", "nowhere: No such file"),
         ("model=MODEL src=src tgt=one", "src has 4 lines, one has 1 line:"),
         ("model=NONE src=src tgt=tgt", "this model has no attention"),
-        ("model=MODEL src=src tgt=tgt lexicon_min_count=3", "lexicon_min_count=3: has an effect only with lexicon=; a"),
     ],
     heatmap: [
         ("model=MODEL src=src", "output: must be given"),

@@ -180,9 +180,7 @@ def test_languages_with_spaces_keep_13a(lines: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize("side", [0, 1])
-@pytest.mark.parametrize(
-    "lines", ["abc", None, ["a", None], [["a"], ["b"]]]
-)
+@pytest.mark.parametrize("lines", ["abc", None, ["a", None], [["a"], ["b"]]])
 def test_anything_but_lists_of_text_is_a_type_error(side: int, lines: Any) -> None:
     texts: list[Any] = [["a b c", "d e f"], ["a b c", "d e f"]]
     texts[side] = lines
