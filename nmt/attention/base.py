@@ -116,13 +116,6 @@ class Attention(nn.Module):
             trace=None if memory.trace is None else torch.cat([memory.trace, cast(Tensor, part.trace)], dim=2),
         )
 
-    def use_slots(self, slots: int) -> None:
-        """Write and read the first ``slots`` slots only, from now on. Raises ValueError if the attention cannot."""
-        name = type(self).__name__
-        raise ValueError(
-            f"{name} was trained to use all of its slots; train with attention=nested_memory, or remove slots"
-        )
-
     def check_length(self, length: Tensor) -> None:
         """Raise ValueError if a source of ``length`` (B,) states is longer than ``max_source_length``."""
         require_length(self, length, setting="attention")

@@ -65,9 +65,6 @@ class MultiHeadAttention(Attention):
         self.W_o = nn.Linear(self.context_size, self.context_size, bias=False)
         self.W_v = nn.Linear(state_size, state_size, bias=False) if separate_values else None
 
-    def use_slots(self, slots: int) -> None:
-        self.inner.use_slots(slots)
-
     def values(self, states: Tensor) -> Tensor:
         """Return the values (B, S, D), one head after the other, before W_o."""
         if self.W_v is not None:

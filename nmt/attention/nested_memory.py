@@ -52,6 +52,7 @@ class NestedMemoryAttention(MemoryAttention):
         self.used = slots
 
     def use_slots(self, slots: int) -> None:
+        """Write and read the first ``slots`` slots only, from now on."""
         if not 1 <= slots <= self.slots:
             raise ValueError(f"this model was trained with {self.slots} slots; use 1 to {self.slots}")
         self.used = slots

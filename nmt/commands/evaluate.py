@@ -25,7 +25,6 @@ from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.inference.scores import EvaluationSettings, ignore_case
 from nmt.search.options import SearchOptions
-from nmt.settings.arguments import Size
 
 if TYPE_CHECKING:
     from nmt.alignment.aer import AlignmentScores
@@ -56,7 +55,7 @@ class EvaluateOptions(ModelOptions):
     """The settings in conf/evaluate.yaml."""
 
     OWNERS = {
-        **dict.fromkeys(("search", "engine", "slots", "adapter"), ["model"]),
+        **dict.fromkeys(("search", "engine", "adapter"), ["model"]),
         **dict.fromkeys(("lowercase", "evaluation"), ["model", "hypotheses"]),
         "links_base": ["links"],
         "alignments_base": ["alignments"],
@@ -73,7 +72,6 @@ class EvaluateOptions(ModelOptions):
     json: bool
     search: SearchOptions
     evaluation: EvaluationSettings
-    slots: Size | None
     engine: EngineName
 
     def __post_init__(self) -> None:
@@ -158,7 +156,7 @@ def _score_texts(options: EvaluateOptions) -> tuple[list[str], dict[str, Any]]:
         from nmt.alignment.aer import read_gold
 
         golds = read_gold(options.links, LinkSettings(options.links_base), pairs)
-    translator = load_model(options.model, replace(options.load_settings, engine=options.engine, slots=options.slots))
+    translator = load_model(options.model, replace(options.load_settings, engine=options.engine))
     if golds is not None:
         require_attention(translator, f"links={options.links}")
         _ = translator.trained  # links need torch: if it is missing, the error comes before the translations

@@ -13,7 +13,7 @@ from nmt.commands.streams import require_stdout
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
 from nmt.inference.run_files import CARD_FILE, has_adapter
-from nmt.settings.arguments import Count, Folder, Size
+from nmt.settings.arguments import Count, Folder
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
@@ -28,7 +28,6 @@ HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-t
   nmt-export model=runs/demo shortlist=20                    also writes a list of likely target pieces
   nmt-translate model=runs/demo shortlist=true < in.txt      uses only the listed pieces: faster with engine=onnx
   nmt-export model=runs/demo output=deployed                 a new folder to copy to a machine without torch
-  nmt-export model=runs/nested slots=8 output=deployed       uses 8 slots, for attention=nested_memory
   nmt-export model=runs/demo adapter=runs/b output=deployed  merges an adapter that nmt-train adapt=lora has trained
   nmt-translate model=deployed < in.txt                      needs only the packages in deployed/requirements.txt
 
@@ -44,7 +43,6 @@ class ExportOptions:
     adapter: str | None
     output: Folder | None
     engine: OnnxEngineName | None
-    slots: Size | None
     shortlist: Count | Literal["keep"] | None
     corpus: str | None
     trust: list[str]
@@ -59,8 +57,6 @@ def export(options: ExportOptions) -> None:
     """Write the graphs."""
     require_stdout()
     if options.output is None:
-        if options.slots is not None:
-            raise UserError(f"slots={options.slots}: the graphs of a run have all of its slots; add output=FOLDER")
         if options.adapter is not None or has_adapter(Path(options.model)):
             key = "model" if options.adapter is None else "adapter"
             raise UserError(
@@ -81,9 +77,7 @@ def _write(options: ExportOptions, deployment: Path | None = None) -> Path:
     # Taken before loading: if the model is replaced during the export, the graphs must not count as its graphs.
     # If there is no model, load_model raises the error.
     fingerprint = model_fingerprint(Path(options.model if options.adapter is None else options.adapter))
-    settings = LoadSettings(
-        engine="torch", adapter=options.adapter, device="cpu", trust=options.trust, slots=options.slots
-    )
+    settings = LoadSettings(engine="torch", adapter=options.adapter, device="cpu", trust=options.trust)
     trained = load_model(options.model, settings).trained
     from nmt.inference.onnx.export import export, write_deployment
 

@@ -21,7 +21,7 @@ from nmt.files.atomic import create_folder
 from nmt.inference.engines import EngineName, LoadSettings
 from nmt.inference.translation import CUT, cuts
 from nmt.search.options import SearchOptions
-from nmt.settings.arguments import Size, Threads
+from nmt.settings.arguments import Threads
 from nmt.system.progress import Progress
 from nmt.text.writing import lacks_spaces
 
@@ -108,13 +108,12 @@ class EngineOptions(ModelOptions):
     """The settings with which a command translates on any engine."""
 
     search: SearchOptions
-    slots: Size | None
     engine: EngineName
     shortlist: bool
 
     @property
     def load_settings(self) -> LoadSettings:
-        return replace(super().load_settings, engine=self.engine, shortlist=self.shortlist, slots=self.slots)
+        return replace(super().load_settings, engine=self.engine, shortlist=self.shortlist)
 
 
 def refuse_both(options: object, key: str, *others: str) -> None:

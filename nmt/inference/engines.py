@@ -54,7 +54,6 @@ class LoadSettings:
     threads: int | None = None
     trust: Sequence[str] = ()
     shortlist: bool = False
-    slots: int | None = None
     adapter: str | Path | None = None
 
     def __post_init__(self) -> None:

@@ -34,17 +34,11 @@ def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> L
         return _load_ensemble([*map(str, iterable(folder, "model", what="folders"))], settings)
     folder = Path(folder)
     engine = settings.engine
-    slots = settings.slots
     if engine not in get_args(EngineName):
         raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
     threads = settings.threads
     if threads is not None and not (isinstance(threads, int) and threads >= 1):
         raise UserError(f"threads={threads!r}: must be a whole number of at least 1; remove threads= to use all cores")
-    if slots is not None and (engine.startswith("onnx") or is_deployment(folder)):
-        raise UserError(
-            f"slots={slots}: the number of slots of exported graphs is fixed; use engine=torch, "
-            f"or write other graphs with nmt-export model=RUN slots={slots} output=FOLDER"
-        )
     adapted = settings.adapter is not None or has_adapter(folder)
     if adapted and engine.startswith("onnx"):
         words = [f"model={folder}", *([] if settings.adapter is None else [f"adapter={settings.adapter}"])]
@@ -55,7 +49,7 @@ def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> L
     model = None
     if engine.startswith("onnx"):
         model = open_onnx(folder, settings)
-    elif engine == "auto" and not adapted and slots is None:
+    elif engine == "auto" and not adapted:
         model = open_preferred(folder, settings)
     if model is not None:
         return model
@@ -68,7 +62,7 @@ def _load_ensemble(names: Sequence[str], settings: LoadSettings) -> LoadedModel:
     """Load the models of these folders as an ensemble. Raises UserError if they cannot translate together."""
     from nmt.inference.ensemble import Ensemble
 
-    for key in ("adapter", "slots", "shortlist"):
+    for key in ("adapter", "shortlist"):
         if value := getattr(settings, key):
             given = "true" if value is True else value
             raise UserError(f"{key}={given}: belongs to one model; remove it, or name one model")
@@ -95,7 +89,7 @@ def _load_ensemble(names: Sequence[str], settings: LoadSettings) -> LoadedModel:
 def load_torch(folder: Path, settings: LoadSettings) -> TrainedModel:
     """Load the torch model of a run's folder, whichever engine ``settings`` name.
 
-    Raises UserError for a deployment, if torch is not installed, or if the model cannot use that many slots.
+    Raises UserError for a deployment, or if torch is not installed.
     """
     install = "install torch with pip install nmt-memory-attention" if find_spec("torch") is None else None
     if is_deployment(folder):
@@ -114,10 +108,5 @@ def load_torch(folder: Path, settings: LoadSettings) -> TrainedModel:
         torch.set_num_threads(torch_threads(settings.threads))
     adapter = None if settings.adapter is None else Path(settings.adapter)
     trained = load_folder(folder, trust=settings.trust, adapter=adapter)
-    if settings.slots is not None:
-        try:
-            trained.model.attention.use_slots(settings.slots)
-        except ValueError as error:
-            raise UserError(f"slots={settings.slots}: {error}") from None
     trained.model.to(choose_device(settings.device))
     return trained

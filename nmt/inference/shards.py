@@ -121,7 +121,7 @@ class TranslateShard:
         return {
             "version": __version__,
             "model": self.fingerprint,
-            **{name: getattr(settings, name) for name in ("engine", "shortlist", "slots")},
+            **{name: getattr(settings, name) for name in ("engine", "shortlist")},
             # A shortlist depends on the batch, and the batch on the number of threads.
             "threads": settings.threads if settings.shortlist else None,
             "scores": self.scores,

@@ -85,7 +85,6 @@ class Translator(Reader):
         threads: int | None = None,
         trust: Sequence[str] = (),
         shortlist: bool = False,
-        slots: int | None = None,
         adapter: str | Path | None = None,
     ) -> Self:
         """Load the model of a folder that nmt-train or ``nmt-export output=`` wrote.
@@ -96,7 +95,7 @@ class Translator(Reader):
         ``onnx`` and ``onnx-int8`` run on the CPU and need the graphs that nmt-export writes; ``auto`` selects ``onnx``
         if the folder has its graphs, as nmt-translate does, and warns about graphs that it cannot use.
         ``threads`` is the number of CPU threads; torch has one such number for the whole process. ``shortlist`` applies
-        to the ONNX engines only. ``slots`` uses the first slots of a model with ``attention=nested_memory``, in torch.
+        to the ONNX engines only.
         ``adapter`` is a run of ``nmt-train adapt=lora`` that started from this model; it runs in torch. ``trust`` names
         packages besides nmt whose classes the model may use. Raises UserError if the folder holds no model for this
         engine.
@@ -107,7 +106,6 @@ class Translator(Reader):
             threads=threads,
             trust=trust,
             shortlist=shortlist,
-            slots=slots,
             adapter=adapter,
         )
         return cls(load(folder, settings))

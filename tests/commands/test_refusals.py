@@ -44,10 +44,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("MODEL", ": not a setting; write model="),
         ("model=MODEL engine=onnx", " has no graphs; write them with nmt-export model="),
         ("model=MODEL engine=onnx device=cuda", "device=cuda: engine=onnx runs on the CPU"),
-        ("model=MODEL slots=2", "slots=2: BahdanauAttention was trained to use all of its slots; train with"),
-        ("model=NESTED slots=7", "slots=7: this model was trained with 6 slots; use 1 to 6"),
-        ("model=NESTED slots=0", "slots=0: must be at least 1"),
-        ("model=NESTED slots=2 engine=onnx", "slots=2: the number of slots of exported graphs is fixed"),
         ("model=MODEL workers=2", "workers=2: finished lines are kept in a folder beside the output; add output=FILE"),
         ("model=MODEL workers=2 output=/dev/null", "output=/dev/null: not a regular file; choose another name, or"),
         ("model=MODEL workers=0 output=o", "workers=0: must be at least 1"),
@@ -165,7 +161,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     ],
     export: [
         ("model=MODEL output=-", NO_STDOUT),
-        ("model=NESTED slots=2", "slots=2: the graphs of a run have all of its slots; add output=FOLDER"),
         ("model=MODEL corpus=x", "corpus=x: a shortlist learns from it; add shortlist=20, or remove corpus="),
         ("model=MODEL shortlist=5", " has no training text to learn from; set corpus=FOLDER"),
         ("model=MODEL output=.", "output=.: already exists; choose another folder"),

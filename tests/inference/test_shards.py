@@ -207,7 +207,6 @@ def test_shards_of_another_call_are_refused_and_stay(tmp_path: Path) -> None:
         ),
         ({"beam": 3, "scores": False, "glossary": "0"}, r"holds shards of another call \(beam=5, now beam=3\)"),
         ({"beam": 5}, "holds shards of another call"),  # an earlier version may know fewer settings
-        ({"beam": 5, "scores": False, "slots": 8}, "holds shards of another call"),
     ):
         with pytest.raises(UserError, match=f"out.shards: {problem}"), open_store(folder, settings):
             pytest.fail("the block ran")
