@@ -13,7 +13,7 @@ SETTINGS = {"taylor2": ["attention.key_size=16"]}  # as its paper chooses: the s
 CHOICES = {"luong": (LuongAttention, "score"), "kernel": (KernelAttention, "feature_map")}  # a row for each choice
 VARIANTS = {"general_covariance": {"general_covariance recall": ["attention.recall=true"]}}
 FIRST = (  # the order of the rows
-    "none bahdanau luong sparse multi_head local hashed memory located_memory low_rank kernel delta covariance"
+    "none bahdanau luong sparse multi_head hashed memory located_memory low_rank kernel delta covariance"
 ).split()
 
 

@@ -39,7 +39,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "bahdanau": {"_target_": "BahdanauAttention", "attention_size": 32},
     "luong": {"_target_": "LuongAttention"},
     "sparse": {"_target_": "SparseAttention", "keep": 3},
-    "local": {"_target_": "LocalAttention", "window": 3},
     "hashed": {"_target_": "HashedAttention", "chunk": 3, "key_size": 16},
     "memory": {"_target_": "MemoryAttention", "slots": 8},
     "located_memory": {"_target_": "LocatedMemoryAttention", "slots": 8},

@@ -30,6 +30,10 @@ class UserError(Exception):
         return "\n       ".join(self.problems)
 
 
+class SourceTooLong(UserError):
+    """A source that the model's attention or the machine's memory cannot hold. Other sources can be translated."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Stopped cleanly because of a signal, such as SIGTERM; the exit code is 128 + ``signal_number``."""
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from benchmarks.papers.cloze_kinds import SIZE, build
 from benchmarks.papers.cloze_task import FACT, PLACES, VOCABULARY, Batch, Stories, facts
+from nmt.attention import LowRankAttention
 from nmt.model import LSTMEncoder
 
 ROWS = 16  # documents of a batch
@@ -88,7 +89,7 @@ def train_on_facts(kind: str, seed: int, updates: int, distractors: int, counts:
     started = time.process_time()
     curve = train(model, draw, updates, [test(CURVE_FACTS)])
     seconds = time.process_time() - started
-    limit = model.attention.max_source_length or 10**9
+    limit = longest if isinstance(model.attention, LowRankAttention) else 10**9
     fits = {count: FACT * count * (1 + distractors) <= limit for count in counts}
     scores = {str(count): accuracy(model, [test(count)]) if fits[count] else None for count in counts}
     return {"accuracy": scores, "curve": curve, "seconds": seconds}

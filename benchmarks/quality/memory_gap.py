@@ -60,7 +60,6 @@ CELLS = {
     "located write, content read, softmax": [*variant("LocatedContentRead"), "attention.read_score=softmax"],
     "8 heads": HEADS,
     "8 heads, normalised": [*HEADS, f"attention.inner._target_={HERE}.NormalisedRead", "trust=[benchmarks]"],
-    "abc, softmax over slots": ["attention=abc", "attention.softmax_over=slots"],
     "abc write, memory read": variant("AbcWrite", "abc"),
     "network read": variant("NetworkRead"),
     "bias": variant("BiasRead"),

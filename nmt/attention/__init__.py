@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares this list wi
     from nmt.attention.general_covariance import GeneralCovarianceAttention as GeneralCovarianceAttention
     from nmt.attention.hashed import HashedAttention as HashedAttention
     from nmt.attention.kernel import KernelAttention as KernelAttention
-    from nmt.attention.local import LocalAttention as LocalAttention
     from nmt.attention.located_memory import LocatedMemoryAttention as LocatedMemoryAttention
     from nmt.attention.low_rank import LowRankAttention as LowRankAttention
     from nmt.attention.luong import LuongAttention as LuongAttention

@@ -6,7 +6,6 @@ Peng et al. (2022), ABC: Attention with Bounded-memory Control, arXiv 2110.02488
 from __future__ import annotations
 
 from math import sqrt
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +21,7 @@ class AbcAttention(Attention):
     c_t = Ṽᵀ softmax(K̃ q_t / √A) with K̃ = Σ_s φ_s k_sᵀ and Ṽ = Σ_s φ_s h_sᵀ, k_s = W_k h_s and q_t = W_q d_t.
 
     The K slots are filled as in ``MemoryAttention``, but a query is compared with what they hold. The weights φ_s (K)
-    of a slot sum to 1 over the source: φ_s = α_s / Σ_j α_j. With ``softmax_over`` the source, α_s = exp(W_φ h_s): the
-    paper's ABC_MLP (§4). With ``softmax_over`` the slots, α_s = softmax(W_φ h_s): the slots compete for each state.
+    of a slot sum to 1 over the source: φ_s = α_s / Σ_j α_j with α_s = exp(W_φ h_s), the paper's ABC_MLP (§4).
     """
 
     def __init__(
@@ -33,22 +31,14 @@ class AbcAttention(Attention):
         query_size: Size,
         slots: Size = 32,
         key_size: Size = 256,
-        softmax_over: Literal["source", "slots"] = "source",
     ) -> None:
         super().__init__()
         self.context_size = state_size
-        self.softmax_over = softmax_over
         self.W_phi = nn.Linear(state_size, slots, bias=False)
         self.W_k = nn.Linear(state_size, key_size, bias=False)
         self.W_q = nn.Linear(query_size, key_size, bias=False)
 
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """Return α (B, S, K) for ``softmax_over`` the slots."""
-        return torch.softmax(self.W_phi(states), dim=2)
-
     def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
-        if self.softmax_over == "slots":
-            return self._with_keys(super().write_part(states, mask, start, trace))
         states = clear_padding(states, mask)
         return self._with_keys(write_softmax(self.W_phi(states).to(states.dtype), states, mask, trace))
 

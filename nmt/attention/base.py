@@ -53,7 +53,6 @@ class Attention(nn.Module):
     signed: bool = False  #: alignments can be negative
     needs_trace: bool = True  #: ``align`` needs a memory that was written with ``trace``
     sequential: bool = False  #: source states must be written one after the other, because k_s depends on the memory
-    max_source_length: int | None = None  #: maximum number of source states; None: unlimited
 
     def __init_subclass__(cls, **settings: Any) -> None:
         """Let the constructor of each subclass raise ValueError for arguments that do not fit their annotations."""
@@ -115,10 +114,6 @@ class Attention(nn.Module):
             length=memory.length + part.length,
             trace=None if memory.trace is None else torch.cat([memory.trace, cast(Tensor, part.trace)], dim=2),
         )
-
-    def check_length(self, length: Tensor) -> None:
-        """Raise ValueError if a source of ``length`` (B,) states is longer than ``max_source_length``."""
-        require_length(self, length, setting="attention")
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Return the context (B, Q, D) and read weights (B, Q, R) of queries (B, Q, H).
@@ -192,21 +187,6 @@ def require_queries(query: Tensor) -> None:
         raise ValueError(
             f"query of shape {tuple(query.shape)}: must be (batch, queries, size); "
             "use query[:, None] for one query per sentence"
-        )
-
-
-def require_length(module: Any, length: Tensor, *, setting: str) -> None:
-    """Raise ValueError if a source of ``length`` (B,) is longer than the ``max_source_length`` of a module.
-
-    ``setting`` chooses the module.
-    """
-    limit = module.max_source_length
-    if limit is None or torch.compiler.is_compiling():  # a graph cannot branch on values
-        return
-    if (longest := int(length.max())) > limit:
-        raise ValueError(
-            f"source of {longest:,} states: {type(module).__name__} holds at most {limit:,}; "
-            f"split the source, train on longer ones, or use another {setting}"
         )
 
 

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from nmt.attention.base import Memory, SourceAttention, require_queries
-from nmt.attention.local import gather_rows
 from nmt.attention.source_softmax import nonzero
 from nmt.settings.arguments import Size
 
@@ -131,3 +130,9 @@ class HashedAttention(SourceAttention):
         context = (weights.flatten(0, 1)[:, None] @ seen.slots).reshape(*position.shape[:2], -1)
         scattered = weights.new_zeros(*position.shape[:2], memory.slots.shape[1]).scatter_add(2, position, weights)
         return context, scattered
+
+
+def gather_rows(table: Tensor, index: Tensor) -> Tensor:
+    """Return the rows ``index`` (B, Q, W) of the table (B, S, D), as (B·Q, W, D)."""
+    offset = torch.arange(table.shape[0], device=table.device)[:, None, None] * table.shape[1]
+    return torch.nn.functional.embedding((index + offset).flatten(0, 1), table.flatten(0, 1))

@@ -10,8 +10,10 @@ from math import sqrt
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 from nmt.attention.base import Attention, Memory, clear_padding
+from nmt.errors import SourceTooLong
 from nmt.settings.arguments import Count, Size
 
 
@@ -34,7 +36,6 @@ class LowRankAttention(Attention):
     ) -> None:
         super().__init__()
         self.context_size = state_size
-        self.max_source_length = max_length
         self.signed = True  # F can be negative
         self.W_k = nn.Linear(state_size, key_size, bias=False)
         self.W_q = nn.Linear(query_size, key_size, bias=False)
@@ -60,10 +61,19 @@ class LowRankAttention(Attention):
         return torch.softmax(scores / sqrt(memory.keys.shape[2]), dim=2)
 
     def _columns(self, projection: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """Return the columns of ``projection`` (K × max_length) for the S positions from ``start`` on (B, S, K).
+        """Return the columns of ``projection`` (K × max_length) for the S positions from ``start`` on (B, S, K)."""
+        return position_columns(projection, start[:, None] + mask.cumsum(1) - 1, self)
 
-        Columns at padding are arbitrary. Raises ValueError if a source is longer than ``max_length``.
-        """
-        self.check_length(start + mask.sum(1))
-        position = start[:, None] + torch.arange(mask.shape[1], device=mask.device)
-        return projection.t()[position.clamp(max=projection.shape[1] - 1)]
+
+def position_columns(projection: Tensor, position: Tensor, module: nn.Module) -> Tensor:
+    """Return the columns of ``projection`` (K × max_length) at each ``position`` (B, S) of a source (B, S, K).
+
+    Raises SourceTooLong, naming the class of ``module``, if there is no such column; an exported graph fails there.
+    """
+    limit = projection.shape[1]
+    if not torch.compiler.is_compiling() and position.numel() and (longest := int(position.max()) + 1) > limit:
+        raise SourceTooLong(
+            f"source of {longest:,} states: {type(module).__name__} holds at most {limit:,}; "
+            "split the source or train on longer ones"
+        )
+    return embedding(position.clamp(min=0), projection.t())

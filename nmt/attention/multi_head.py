@@ -51,7 +51,7 @@ class MultiHeadAttention(Attention):
             name = type(self.inner).__name__
             raise ValueError(
                 f"attention.separate_values=true: attention.inner={name} compares no keys with queries; set "
-                "attention.separate_values=false, or choose luong, bahdanau, sparse, local or hashed inside"
+                "attention.separate_values=false, or choose luong, bahdanau, sparse or hashed inside"
             )
         self.context_size = heads * self.inner.context_size
         self.streaming = self.inner.streaming
@@ -59,7 +59,6 @@ class MultiHeadAttention(Attention):
         self.signed = self.inner.signed
         self.needs_trace = self.inner.needs_trace
         self.sequential = self.inner.sequential
-        self.max_source_length = self.inner.max_source_length
         self.W_s = nn.Linear(state_size, state_size, bias=False)
         self.W_q = nn.Linear(query_size, query_size, bias=False)
         self.W_o = nn.Linear(self.context_size, self.context_size, bias=False)

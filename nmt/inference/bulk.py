@@ -18,7 +18,7 @@ from threading import Event, Thread
 from typing import Any, NamedTuple, TypeVar
 
 from nmt.data.words import count_words
-from nmt.errors import UserError, counted
+from nmt.errors import SourceTooLong, UserError, counted
 from nmt.inference.translation import Translation
 from nmt.search.search import batches_by_length
 from nmt.system.machine import is_out_of_memory
@@ -28,10 +28,6 @@ Result = TypeVar("Result")
 OnFailure = Callable[[int, str], None]
 """Called for a line that has no result: it is oversized, or its scores are not finite. Gets the line's row, counted
 from 0, and the reason."""
-
-
-class SourceTooLong(UserError):
-    """A source line that the model's attention or the machine's memory cannot hold. Other lines can be translated."""
 
 
 class Failure(NamedTuple):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from nmt.data.invisible import Invisible
-from nmt.settings.arguments import Count, text_list
+from nmt.settings.arguments import text_list
 
 if TYPE_CHECKING:
     from nmt.search.engine import ModelEngine
@@ -70,8 +70,6 @@ class AttentionProperties:
     """False if the decoder reads nothing from the source; such a model has no alignments."""
     signed: bool
     """True if alignments may be negative."""
-    max_source_length: Count | None
-    """Largest number of source pieces, ``</s>`` included; None: no limit."""
 
     @property
     def name(self) -> str:

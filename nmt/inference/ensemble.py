@@ -8,8 +8,7 @@ of probabilities has neither property. The mean is not renormalised. Alignments 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -107,13 +106,10 @@ class Ensemble:
     def target(self) -> Tokenizer:
         return self.models[0].target
 
-    @cached_property
+    @property
     def properties(self) -> Properties:
-        """The properties of the first model, with the smallest limit of the source length."""
-        first = self.models[0].properties
-        limits = [model.properties.attention.max_source_length for model in self.models]
-        limit = min((limit for limit in limits if limit is not None), default=None)
-        return replace(first, attention=replace(first.attention, max_source_length=limit))
+        """The properties of the first model."""
+        return self.models[0].properties
 
     @property
     def workers(self) -> int:

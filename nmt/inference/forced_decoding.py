@@ -133,7 +133,6 @@ def _decode_batches(
     engine = trained.engine(trace=True)
     device = model.embedding.weight.device
     source_ids = [translator.encode(line) for line in sources]
-    translator.check_source_length(max(map(len, source_ids), default=0))
     target_ids = [translator.encode_target(line) for line in targets]
     lengths = [max(map(len, pair)) for pair in zip(source_ids, target_ids, strict=True)]
     for rows in batches_by_length(lengths, max_tokens=CPU_TOKENS if device.type == "cpu" else GPU_TOKENS):

@@ -21,11 +21,11 @@ from torch import Tensor
 
 from nmt.attention.base import Memory
 from nmt.data.words import PieceWords
-from nmt.errors import UserError, reason
+from nmt.errors import SourceTooLong, UserError, reason
 from nmt.files.atomic import replace_file
 from nmt.files.checkpoint import read_tensors
 from nmt.files.checksum import fingerprint, require_format
-from nmt.inference.bulk import Failure, OnFailure, Results, SourceTooLong, oversized_reason, replace_failures
+from nmt.inference.bulk import Failure, OnFailure, Results, oversized_reason, replace_failures
 from nmt.inference.model_folder import TrainedModel, pack
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import NO_TRANSLATION, Translation
@@ -70,7 +70,6 @@ def encode_line(
     ids = translator.encode(line)
     if len(ids) == 1:  # only </s>
         return EncodedLine(None)
-    translator.check_source_length(len(ids))
     encoded: tuple[Memory, Final] | None = None
     size = piece_length or len(ids)
     try:

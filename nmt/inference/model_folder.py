@@ -69,7 +69,6 @@ class TrainedModel:
                 class_name=type(attention).__name__,
                 reads_source=attention.reads_source,
                 signed=attention.signed,
-                max_source_length=self.model.max_source_length,
             ),
             lowercase=bool(data["lowercase"]),
             remove_invisible=data.get("remove_invisible"),  # earlier versions had none

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nmt.data.invisible import Invisible, remove_invisible
 from nmt.errors import UserError
-from nmt.inference.bulk import SourceTooLong
 from nmt.inference.engines import LoadedModel
 from nmt.inference.ensemble import Ensemble
 from nmt.inference.load import load_torch
@@ -62,15 +61,6 @@ class Reader:
         """Warn if the tokenizers cannot read the text so far, once for each side."""
         self.source_check.conclude()
         self.target_check.conclude()
-
-    def check_source_length(self, length: int) -> None:
-        """Raise SourceTooLong if the model's attention cannot hold ``length`` source pieces."""
-        limit = self.attention.max_source_length
-        if limit is not None and length > limit:
-            raise SourceTooLong(
-                f"a source of {length:,} pieces with </s>: {self.attention.name} attention of this model reads at most "
-                f"{limit:,}; split the line or train on longer lines"
-            )
 
 
 def _change_text(invisible: Invisible | None, lowercase: bool, line: str) -> str:

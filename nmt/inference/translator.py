@@ -284,7 +284,7 @@ class Translator(Reader):
     ) -> Bulk:
         """Return the object that translates groups of lines in batches of up to ``rows``; see ``_decode``."""
         return Bulk(
-            encode=self._encode_checked,
+            encode=self.encode,
             decode=partial(self._decode, options, prefixes, required),
             workers=self.loaded_model.workers,
             max_tokens=self.max_tokens,
@@ -332,11 +332,6 @@ class Translator(Reader):
         if options.rewrites:  # otherwise they are chosen already
             n_best = _n_best(n_best, options)
         return replace(n_best[0], n_best=n_best)
-
-    def _encode_checked(self, line: str) -> list[int]:
-        source = self.encode(line)
-        self.check_source_length(len(source))
-        return source
 
     def _decode(
         self,

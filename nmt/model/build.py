@@ -45,7 +45,6 @@ PARTS: dict[str, tuple[PluginPoint, dict[str, Any]]] = {
         ATTENTION,
         {
             "context_size": Annotated[int, AtLeast(0)],
-            "max_source_length": int | None,
             **dict.fromkeys(("reads_source", "streaming", "signed", "needs_trace", "sequential"), bool),
         },
     ),

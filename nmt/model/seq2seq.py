@@ -29,12 +29,6 @@ class Seq2Seq(nn.Module):
         """Whether the encoder can continue a source, so that a source can be encoded part by part."""
         return bool(getattr(self.encoder, "resumable", False))
 
-    @property
-    def max_source_length(self) -> int | None:
-        """Maximum number of source pieces that encoder and attention can hold; None: unlimited."""
-        limits = [getattr(part, "max_source_length", None) for part in (self.encoder, self.attention)]
-        return min((limit for limit in limits if limit is not None), default=None)
-
     def encode(
         self,
         ids: Tensor,

@@ -168,8 +168,6 @@ class TransformerEncoder(nn.Module):
             self_attention=self_attention,
         )
         self.blocks = new_layers("encoder", layers, new_layer)
-        limit: int | None = self.blocks[0].self_attention.max_source_length  # type: ignore[union-attr, assignment]
-        self.max_source_length = limit
         self.norm = nn.LayerNorm(hidden_size)
 
     def forward(self, embedded: Tensor, mask: Tensor) -> tuple[Tensor, Final]:

@@ -39,8 +39,6 @@ class SelfAttention(nn.Module):
     """Whether it can also export the steps of a decoder with this class."""
     not_causal: ClassVar[str | None] = None
     """Why no decoder can use this class; None: ``causal``, ``start`` and ``advance`` work."""
-    max_source_length: int | None = None
-    """Maximum number of positions; None: unlimited."""
     projections: ClassVar[int] = 3
     """Queries, keys and values."""
 

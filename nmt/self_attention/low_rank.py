@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from nmt.attention.base import clear_padding, require_length
+from nmt.attention.base import clear_padding
+from nmt.attention.low_rank import position_columns
 from nmt.self_attention.base import Projected, SelfAttention
 from nmt.settings.arguments import Count, Size
 
@@ -28,14 +29,12 @@ class LowRankSelfAttention(SelfAttention):
 
     def __init__(self, *, size: int, heads: int, slots: Size = 32, max_length: Count = 100) -> None:
         super().__init__(size=size, heads=heads)
-        self.max_source_length = max_length
         self.E, self.F = (nn.Parameter(torch.empty(slots, max_length).normal_(std=1 / sqrt(slots))) for _ in range(2))
 
     def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
-        require_length(self, mask.sum(1), setting="self_attention")
-        position = torch.arange(mask.shape[1], device=mask.device).clamp(max=self.E.shape[1] - 1)
         keys, values = (
-            weights[:, position] @ clear_padding(part, mask[:, None])
+            position_columns(weights, mask.cumsum(1) - 1, self).transpose(1, 2)[:, None]
+            @ clear_padding(part, mask[:, None])
             for weights, part in ((self.E, projected.keys), (self.F, projected.values))
         )
         return scaled_dot_product_attention(projected.queries, keys, values)

@@ -102,7 +102,7 @@ class _Session:
         self.last = LastCheckpoint(self.best, training)
         with first_before_others():
             trained = new_model(config, prepared, checkpoint=self.last.path if config.resume else None)
-            refuse_longer(trained.model.attention, prepared)
+            refuse_longer(trained.model, prepared)
             guide = build_guide(config.guide, prepared, trust=config.trust)
             if guide is not None and not config.resume:
                 guide.start(trained.model)

@@ -174,7 +174,10 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     if not rows:
         print_message(f"every test sentence is longer than {MAX_DRAWN} words or pieces: no alignments are drawn")
         return
-    decoded = force_decode(translator, [sources[row] for row in rows], [references[row] for row in rows])
+    chosen = [[side[row] for row in rows] for side in (sources, references)]
+    decoded = force_decode(translator, *chosen, on_failure=lambda row, reason: None)  # forced_links has warned
+    rows = [row for row, decoding in zip(rows, decoded, strict=True) if decoding.tokens]
+    decoded = [decoding for decoding in decoded if decoding.tokens]
     signed = translator.attention.signed
     for index in spread([len(decoding.tokens) for decoding in decoded], PICTURES):
         decoding = decoded[index]
@@ -215,8 +218,7 @@ def _drawable_rows(translator: Translator, test: Corpus) -> list[int]:
     """Return up to ``EXAMPLES`` rows of the test set that are short enough to be drawn, of different lengths."""
     pieces = [lengths + 1 for lengths in (test.source_lengths, test.target_lengths)]  # with </s>
     words = [np.array([count_words(line) for line in side]) for side in (test.sources(), test.targets())]
-    limit = translator.attention.max_source_length or MAX_DRAWN
-    short = np.flatnonzero((np.max([*pieces, *words], axis=0) <= MAX_DRAWN) & (pieces[0] <= limit))
+    short = np.flatnonzero(np.max([*pieces, *words], axis=0) <= MAX_DRAWN)
     return [int(short[index]) for index in spread(pieces[1][short], EXAMPLES)]
 
 

@@ -13,8 +13,7 @@ import torch
 from pytorch_lightning.callbacks import WeightAveraging
 from torch import Tensor
 
-from nmt.attention.base import Attention
-from nmt.errors import UserError, print_message
+from nmt.errors import SourceTooLong, UserError, print_message
 from nmt.files.checkpoint import read_checkpoint
 from nmt.inference.model_folder import (
     Base,
@@ -27,9 +26,11 @@ from nmt.inference.model_folder import (
 )
 from nmt.model.adapter import adapt, merge, updates
 from nmt.model.build import build_model, numbers_per_weight, require_memory
+from nmt.model.seq2seq import Seq2Seq
 from nmt.settings.build import MODEL_GROUPS, describe_setting, plain
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
+from nmt.text.specials import EOS
 from nmt.text.tokenizer import other_side
 from nmt.training.checkpoints import KEYS, BestCheckpoints
 from nmt.training.data import CorpusBatches
@@ -124,13 +125,15 @@ def save_model(folder: Path, trained: TrainedModel) -> TrainedModel:
     return replace(trained, base=None)
 
 
-def refuse_longer(attention: Attention, prepared: Prepared) -> None:
-    """Raise UserError where a source of any part is longer than the attention can hold."""
+@torch.no_grad()
+def refuse_longer(model: Seq2Seq, prepared: Prepared) -> None:
+    """Raise UserError where a source of any part is longer than the model can hold."""
     for part, corpus in prepared.corpora.items():
         length, row = corpus.longest_source()
+        ids = torch.full((1, length + 1), EOS)
         try:
-            attention.check_length(torch.tensor([length + 1]))  # </s>
-        except ValueError as error:
+            model.encode(ids, ids > 0)
+        except SourceTooLong as error:
             raise UserError(f"data.{part}: pair {row + 1}: {error}") from None
 
 

@@ -15,7 +15,6 @@ from blocks import STEMS, parent_of, read_block, read_yaml
 from nmt.attention import (
     CovarianceAttention,
     KernelAttention,
-    LowRankAttention,
     LuongAttention,
     MemoryAttention,
     MultiHeadAttention,
@@ -95,7 +94,7 @@ def test_impossible_sizes_are_rejected_on_the_meta_device(kind: Any, settings: d
 
 
 def facts(attention: Attention) -> dict[str, Any]:
-    names = ("reads_source", "streaming", "signed", "sequential", "max_source_length")
+    names = ("reads_source", "streaming", "signed", "sequential")
     return {name: getattr(attention, name) for name in names}
 
 
@@ -128,4 +127,3 @@ def test_streaming_advice_names_a_setting_that_streams() -> None:
 def test_facts_depend_on_the_settings() -> None:
     assert not KernelAttention(state_size=4, query_size=4).signed
     assert KernelAttention(state_size=4, query_size=4, feature_map="identity").signed
-    assert LowRankAttention(state_size=4, query_size=4, max_length=7).max_source_length == 7

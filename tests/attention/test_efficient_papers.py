@@ -9,14 +9,13 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
-from naive import LENGTHS, QUERY, STATE, Array, compare, luong_score, mix, sigmoid, softmax, weights_of
+from naive import LENGTHS, QUERY, STATE, Array, compare, mix, softmax, weights_of
 from torch import Tensor
 
 from nmt.attention import (
     DeltaAttention,
     GatedDeltaAttention,
     KernelAttention,
-    LocalAttention,
     LowRankAttention,
     LuongAttention,
     MesaAttention,
@@ -26,6 +25,7 @@ from nmt.attention import (
 from nmt.attention.decaying import DecayingAttention
 from nmt.attention.kernel import FeatureMap
 from nmt.attention.scan import scan
+from nmt.errors import SourceTooLong
 from nmt.testing import write_and_read
 
 KEY = 5
@@ -97,20 +97,6 @@ def test_taylor_features_of_opposite_vectors_lose_no_more_than_the_documented_pr
     assert ((context[:, 0] - exact).norm(dim=1) <= bound).all()
 
 
-def test_predicted_position_in_bfloat16_is_that_of_float32() -> None:
-    torch.manual_seed(1)
-    attention = LocalAttention(state_size=8, query_size=64)
-    query, length = torch.randn(1, 200, 64), 1000
-    with torch.no_grad():
-        attention.v_p.weight.mul_(5)
-        memory = attention.write(torch.randn(1, length, 8), torch.ones(1, length, dtype=torch.bool))
-        with torch.autocast("cpu", torch.bfloat16):
-            rough = attention.centre(query, memory)
-        hidden = torch.tanh(query.double() @ attention.W_p.weight.double().t())
-        exact = length * torch.sigmoid(hidden @ attention.v_p.weight.double().t())[..., 0]
-    torch.testing.assert_close(rough.double(), exact, rtol=0, atol=0.01)
-
-
 def test_efficient_attention_of_shen_2018_with_softmax() -> None:
     attention = KernelAttention(state_size=STATE, query_size=QUERY, feature_map="softmax", key_size=KEY)
     weight = weights_of(attention)
@@ -162,9 +148,9 @@ def test_linformer_rejects_a_source_that_is_too_long() -> None:
     attention = LowRankAttention(state_size=STATE, query_size=QUERY, slots=2, max_length=3)
     states, mask = torch.randn(2, 4, STATE), torch.tensor([[True, True, True, False], [True, True, True, True]])
     attention.write(states[:1], mask[:1])
-    with pytest.raises(ValueError, match="source of 4 states: LowRankAttention holds at most 3; split the source"):
+    with pytest.raises(SourceTooLong, match="source of 4 states: LowRankAttention holds at most 3"):
         attention.write(states, mask)
-    with pytest.raises(ValueError, match="source of 5 states"):
+    with pytest.raises(SourceTooLong, match="source of 5 states"):
         attention.append(attention.write(states[:1], mask[:1]), states[:1, :2], mask[:1, :2])
 
 
@@ -188,46 +174,6 @@ def test_scores_tied_with_the_lowest_kept_score_are_kept() -> None:
     states, mask = torch.tensor([[[2.0], [1.0], [1.0], [0.0]]]), torch.ones(1, 4, dtype=torch.bool)
     _, weights = attention.read(torch.tensor([[[log(2)]]]), attention.write(states, mask))
     torch.testing.assert_close(weights, torch.tensor([[[0.5, 0.25, 0.25, 0.0]]]))
-
-
-@pytest.mark.parametrize("window", [1, 2, 20])
-@pytest.mark.parametrize("score", ["dot", "general", "concat"])
-def test_local_p_of_luong_2015(window: int, score: Any) -> None:
-    size = STATE if score == "dot" else QUERY
-    attention = LocalAttention(state_size=STATE, query_size=size, score=score, window=window)
-    weight = weights_of(attention)
-
-    def naive(h: Array, q: Array) -> tuple[Array, Array]:
-        hidden = np.tanh(weight["W_p.weight"] @ q)
-        centre = len(h) * sigmoid(weight["v_p.weight"] @ hidden)[0]
-        inside = [s for s in range(1, len(h) + 1) if centre - window <= s <= centre + window]
-        alignment = np.zeros(len(h))
-        if inside:
-            shares = softmax(np.array([luong_score(score, weight, q, h[s - 1]) for s in inside]))
-            for s, share in zip(inside, shares, strict=True):
-                alignment[s - 1] = share * exp(-((s - centre) ** 2) / (2 * (window / 2) ** 2))
-        return mix(alignment, h)
-
-    compare(attention, naive, size)
-
-
-def test_local_attention_reads_only_its_window() -> None:
-    attention = LocalAttention(state_size=STATE, query_size=QUERY, window=2)
-    states, mask = torch.randn(1, 41, STATE), torch.ones(1, 41, dtype=torch.bool)
-    query = torch.randn(1, 1, QUERY)
-    with torch.no_grad():
-        attention.v_p.weight.zero_()  # p_t = 20.5
-        memory = attention.write(states, mask)
-        context, weights = attention.read(query, memory)
-        assert weights[0, 0].nonzero()[:, 0].tolist() == [18, 19, 20, 21]  # s = 19 … 22
-        outside = torch.ones(41, dtype=torch.bool)
-        outside[18:22] = False
-        assert memory.keys is not None
-        changed = memory._replace(
-            slots=memory.slots.masked_fill(outside[:, None], 1e30),
-            keys=memory.keys.masked_fill(outside[:, None], 1e30),
-        )
-        torch.testing.assert_close(attention.read(query, changed)[0], context)
 
 
 @pytest.mark.parametrize("separate", [False, True])

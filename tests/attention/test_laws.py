@@ -27,7 +27,7 @@ YAMLS |= {f"multi_head of {stem}": WRAPPER | {"inner": block} for stem, block in
 STATE, QUERY, MAX_LENGTH = 6, 5, 5  # one of LENGTHS is longer, as can happen after training
 REFUSES_LONGER = (LowRankAttention,)  # it has no weights for later positions
 
-SOURCE_KINDS = {"BahdanauAttention", "HashedAttention", "LocalAttention", "LuongAttention", "SparseAttention"}
+SOURCE_KINDS = {"BahdanauAttention", "HashedAttention", "LuongAttention", "SparseAttention"}
 
 # Laws by their name in LAWS, tests of this file by the first word of their name.
 EXEMPT = {

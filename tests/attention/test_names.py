@@ -25,7 +25,7 @@ def test_type_checkers_see_every_attention() -> None:
     assert visible == kinds <= set(dir(nmt.attention))
 
 
-@pytest.mark.parametrize("name", ["MemoryAttention", "BahdanauAttention", "LocalAttention", "MultiHeadAttention"])
+@pytest.mark.parametrize("name", ["MemoryAttention", "BahdanauAttention", "SparseAttention", "MultiHeadAttention"])
 @pytest.mark.parametrize("shape", [(2, 8), (8,), (2, 3, 4, 8)])
 def test_queries_of_another_shape_are_rejected(name: str, shape: tuple[int, ...]) -> None:
     heads = {"inner": nmt.attention.LuongAttention, "heads": 2} if name == "MultiHeadAttention" else {}

@@ -44,10 +44,7 @@ def mix(weights: list[Tensor], h: Tensor) -> tuple[Tensor, Tensor]:
 def abc_loop(attention: AbcAttention) -> Loop:
     def loop(h: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         scores = [attention.W_phi(state) for state in h]
-        if attention.softmax_over == "source":
-            alpha = [score.exp() for score in scores]
-        else:
-            alpha = [score.exp() / score.exp().sum() for score in scores]
+        alpha = [score.exp() for score in scores]
         phi = [a / sum(alpha) for a in alpha]
         keys = sum(torch.outer(p, attention.W_k(state)) for p, state in zip(phi, h, strict=True))
         powers = (keys @ attention.W_q(q) / 5**0.5).exp()
@@ -153,7 +150,6 @@ def hashed_loop(attention: HashedAttention) -> Loop:
 
 CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Loop]]] = {
     "abc": (lambda: AbcAttention(**SIZES, slots=3), abc_loop),
-    "abc over slots": (lambda: AbcAttention(**SIZES, slots=3, softmax_over="slots"), abc_loop),
     "located_memory": (lambda: LocatedMemoryAttention(**DIMENSIONS, slots=3), located_memory_loop),
     "located_memory, more slots than states": (
         lambda: LocatedMemoryAttention(**DIMENSIONS, slots=9),

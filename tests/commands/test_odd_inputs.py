@@ -73,8 +73,8 @@ def test_source_too_long_for_the_attention_is_named(
     command: Any, settings: str, endings: list[str], words: list[str], call: Call
 ) -> None:
     error = call(command, *words, *settings.split()).error
-    warnings = [line for line in error.splitlines() if line.startswith("warning: src:2: a source of ")]
-    assert [line.rpartition("; ")[2] for line in warnings] == endings and "reads at most 20" in warnings[0]
+    warnings = [line for line in error.splitlines() if line.startswith("warning: src:2: source of ")]
+    assert [line.rpartition("; ")[2] for line in warnings] == endings and "holds at most 20" in warnings[0]
 
 
 def test_other_lines_are_translated_and_aligned(words: list[str], call: Call) -> None:
@@ -90,4 +90,4 @@ def test_other_lines_are_translated_and_aligned(words: list[str], call: Call) ->
 def test_long_sentence_stays_in_its_document(short_model: Path, call: Call) -> None:
     long = "dog " * 200
     lines, error = call(translate, f"model={short_model}", "format=html", stdin=f"<p>a<p>{long}".encode())
-    assert lines[0].endswith(f"<p>{long}") and "warning: <stdin>: sentence 2: a source of " in error
+    assert lines[0].endswith(f"<p>{long}") and "warning: <stdin>: sentence 2: source of " in error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import random
 import shutil
@@ -51,13 +50,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory, golden_run: Path) -> Path:
-    """Folder of a trained model with graphs and a shortlist. Its graphs refuse sources of more than 20 pieces."""
-    folder = shutil.copytree(golden_run, tmp_path_factory.mktemp("exported") / "run")
-    file = folder / "onnx" / "about.json"
-    about = json.loads(file.read_text())
-    about["attention"]["max_source_length"] = 20
-    file.write_text(json.dumps(about))
-    return folder
+    """Folder of a trained model with graphs and a shortlist."""
+    return shutil.copytree(golden_run, tmp_path_factory.mktemp("exported") / "run")
 
 
 def outputs(call: Call, *words: str, stdin: bytes = b"") -> tuple[dict[str, bytes], str]:

@@ -90,7 +90,7 @@ def test_jobs_have_different_valid_folder_names() -> None:
     [
         (["seed=1,x"], "seed=x: must be a whole number (conf/train.yaml) (job seed=x)"),
         (["attention=luong,none", "lr=3"], "lr: no such key; use optimizer.lr"),
-        (["attention=luong,local", "attention.window=3"], "attention.window: no such key; attention=local has it ("),
+        (["attention=luong,sparse", "attention.keep=3"], "attention.keep: no such key; attention=sparse has it ("),
         (["seed=1,2", "name=a,b"], "name=a,b: names the sweep; give one name"),
         (["seed=1,2", "runs=a,b"], "runs=a,b: is the parent folder of the sweep"),
         (["seed=1,2", "resume=true"], "resume=true: a sweep continues by itself; repeat its command"),

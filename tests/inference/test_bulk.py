@@ -17,9 +17,9 @@ from commands.processes import run_python
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.errors import UserError
+from nmt.errors import SourceTooLong, UserError
 from nmt.inference import bulk
-from nmt.inference.bulk import Bulk, Cancelled, Failure, Results, Sources, SourceTooLong, batch_tokens
+from nmt.inference.bulk import Bulk, Cancelled, Failure, Results, Sources, batch_tokens
 from nmt.inference.translation import Translation
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -117,7 +117,7 @@ def test_declared_sizes_are_compared_before_anything_is_allocated(
     problem(tmp_path, stored)
 
 
-@pytest.mark.parametrize(("kind", "key"), [("Local", "window"), ("Sparse", "keep")])
+@pytest.mark.parametrize(("kind", "key"), [("Sparse", "keep")])
 def test_sizes_that_no_weight_shows_are_bounded(tmp_path: Path, tokenizer: Tokenizer, kind: str, key: str) -> None:
     """A window of 10⁹ positions would exhaust the memory with the first line."""
     stored = contents({"_target_": f"nmt.attention.{kind}Attention", key: 2}, tokenizer)

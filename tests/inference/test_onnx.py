@@ -28,7 +28,7 @@ from nmt.attention.base import Memory
 from nmt.commands.serve import load_quietly
 from nmt.config.compose import compose_train
 from nmt.config.overrides import config_dir
-from nmt.errors import UserError
+from nmt.errors import SourceTooLong, UserError
 from nmt.files.checksum import checksum
 from nmt.inference import bulk
 from nmt.inference.engines import LoadSettings, OnnxEngineName
@@ -230,6 +230,9 @@ def test_a_model_trained_on_short_sources_is_exported(tmp_path: Path) -> None:
     lines = ["a dog", "a", "a a dog"]
     assert max(len(pair[0].encode(line)) for line in lines) > 4  # longer than the example of the export
     assert pair[1].texts(lines, SHORT) == pair[0].texts(lines, SHORT)
+    for translator in pair:
+        with pytest.raises(SourceTooLong, match=r"^lines\[1\]: "):
+            translator.texts([*lines[:1], "dog " * 20, *lines], SHORT)
 
 
 def test_export_changes_neither_the_model_nor_the_logging_of_its_caller(tmp_path: Path) -> None:

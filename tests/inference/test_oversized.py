@@ -9,14 +9,15 @@ import pytest
 import torch
 from inference.random_translators import TOKENIZER, tiny_translator
 
+from nmt.errors import SourceTooLong
 from nmt.inference import forced_decoding, translator
-from nmt.inference.bulk import SourceTooLong, run_in_halves
+from nmt.inference.bulk import run_in_halves
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search.options import SearchOptions
 
-pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore:source text. a line has 180 tokens")]
+pytestmark = pytest.mark.thorough
 
 LONG = "dog " * 60
 LINES = ["a dog", "", LONG, "two cats sleep here today", "houses"]
@@ -100,9 +101,9 @@ def test_a_line_longer_than_the_attention_holds_is_reported_alone(
 ) -> None:
     model = tiny_translator("attention=low_rank")
     texts = model.texts(LINES, SHORT, on_failure=on_failure)
-    assert [row for row, _ in failures] == [2] and "LowRank attention of this model reads at most 40" in failures[0][1]
+    assert [row for row, _ in failures] == [2] and "LowRankAttention holds at most 40" in failures[0][1]
     assert texts[2] == "" and texts[:2] + texts[3:] == model.texts(LINES[:2] + LINES[3:], SHORT)
-    with pytest.raises(SourceTooLong, match=r"^lines\[2\]: a source of .* pieces .* reads at most 40"):
+    with pytest.raises(SourceTooLong, match=r"^lines\[2\]: source of .* states.* holds at most 40"):
         model.texts(LINES, SHORT)
 
 
@@ -111,12 +112,12 @@ def test_rows_are_counted_over_all_groups(failures: Failures, on_failure: Callab
     groups = [*model.translate_groups([LINES, [], LINES[2:], LINES[:2]], SHORT, on_failure=on_failure)]
     assert [len(group) for group in groups] == [5, 0, 3, 2]
     assert [row for row, _ in failures] == [2, 5]
-    with pytest.raises(SourceTooLong, match=r"^lines\[3\]: a source of"):
+    with pytest.raises(SourceTooLong, match=r"^lines\[3\]: source of"):
         [*model.translate_groups([LINES[:1], LINES], SHORT)]
 
 
 def test_encoding_an_oversized_line_raises_source_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SourceTooLong, match="reads at most 40"):
+    with pytest.raises(SourceTooLong, match="holds at most 40"):
         encode_line(tiny_translator("attention=low_rank"), LONG)
     monkeypatch.setattr(Seq2Seq, "encode", lambda *_, **__: torch.empty(10**15))  # torch's own error
     with pytest.raises(SourceTooLong, match="^not enough memory for this line of 60 words$"):

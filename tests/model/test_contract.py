@@ -91,7 +91,7 @@ def test_attention_itself_says_whether_it_reads_the_source() -> None:
             super().__init__(state_size=8, query_size=8)
             self.context_size = 3
 
-    model: Any = SimpleNamespace(attention=Constant(), max_source_length=None)
+    model: Any = SimpleNamespace(attention=Constant())
     config = {"data": {"lowercase": False}}
     nothing: Any = None
     trained = TrainedModel(model=model, source=nothing, target=nothing, config=config, longest_source=9)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nmt.errors import SourceTooLong
 from nmt.self_attention import (
     FeatureMap,
     HashedSelfAttention,
@@ -264,5 +265,5 @@ def test_hashes_that_all_positions_share_leave_a_softmax_over_the_others() -> No
 
 def test_low_rank_refuses_a_source_that_is_longer_than_in_training() -> None:
     attention = build("low_rank")
-    with pytest.raises(ValueError, match=r"^source of 10 states: .* at most 9; split the source, train on longer"):
+    with pytest.raises(SourceTooLong, match=r"^source of 10 states: .* at most 9"):
         attention(random(1, 10, 6), torch.ones(1, 10, dtype=torch.bool))

@@ -185,7 +185,7 @@ def test_a_pair_that_is_too_long_is_named() -> None:
     with serving(translators={"low": tiny_translator("LowRankAttention")}) as client:
         for path in ("/v1/score", "/v1/align"):
             status, answer = client.post(path, q=["a", "日" * 110], translations=["a", "a"])
-            assert status == 400 and "q: '日日" in answer["error"] and "reads at most 300;" in answer["error"]
+            assert status == 400 and "q: '日日" in answer["error"] and "holds at most 300;" in answer["error"]
 
 
 def test_weights_of_long_texts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

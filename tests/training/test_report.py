@@ -94,7 +94,7 @@ def test_sentences_too_long_for_the_attention_are_reported_and_skipped(
     warnings = [message for message in messages if message.startswith("warning: test sentence ")]
     expected = [(row, missing) for missing in ("translation", "alignment") for row in (1, 3)]
     for warning, (row, missing) in zip(warnings, expected, strict=True):
-        assert warning.startswith(f"warning: test sentence {row}: a source of ")
+        assert warning.startswith(f"warning: test sentence {row}: source of ")
         assert warning.endswith(f"; it has no {missing}")
     translations = (tmp_path / "test.translations.txt").read_text().split("\n")
     assert (translations[0], translations[2], len(translations)) == ("", "", 4)

@@ -16,7 +16,7 @@ from nmt.commands.prepare import prepare
 from nmt.commands.train import train
 from nmt.commands.translate import translate
 from nmt.data.links import format_pharaoh, parse_links
-from nmt.inference.bulk import SourceTooLong
+from nmt.errors import SourceTooLong
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus
@@ -58,12 +58,14 @@ def test_links_of_translations_and_references_are_those_of_the_commands(finished
 def test_warnings_count_sentences_over_all_groups(
     finished: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def check_source_length(self: Translator, length: int) -> None:
-        if length > 9:
+    def encode(self: Translator, line: str) -> list[int]:
+        if len(line) > 20:
             raise SourceTooLong("too long")
+        return original(self, line)
 
     monkeypatch.setattr(report, "GROUP", 3)
-    monkeypatch.setattr(Translator, "check_source_length", check_source_length)
+    original = Translator.encode
+    monkeypatch.setattr(Translator, "encode", encode)
     options = SearchOptions(beam_size=1, max_length=4)
     texts, links = report._translate(nmt.Translator.load(finished), ["ban", "ban", "ban", "", "ban des " * 9], options)
     assert len(texts) == len(links) == 5

@@ -16,7 +16,7 @@ import numpy as np
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnxruntime
 
-from nmt.errors import UserError, reason
+from nmt.errors import SourceTooLong, UserError, reason
 from nmt.inference.engines import (
     ALL_LOG_PROBS,
     NEXT,
@@ -67,6 +67,8 @@ class Graph(onnxruntime.InferenceSession):  # type: ignore[misc]
         except Exception as error:  # onnxruntime's exceptions have no common base class
             if is_out_of_memory(error):
                 raise
+            if "out of data bounds" in str(error):  # of weights per source position
+                raise SourceTooLong("the source is longer than the attention can hold; split it") from None
             raise UserError(f"{self.file}: cannot be run ({reason(error)}); write it again with nmt-export") from None
 
 

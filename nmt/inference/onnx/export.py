@@ -101,7 +101,8 @@ def write_export(
     """
     check_exportable(trained.model)
     model = deepcopy(trained.model).eval().cpu().float()
-    _graphs(model, folder, [GRAPH_SUFFIX[engine] for engine in engines], short=likely is not None)
+    length = max(2, min(7, trained.longest_source // 2))  # twice the length must not be too long for the attention
+    _graphs(model, folder, [GRAPH_SUFFIX[engine] for engine in engines], short=likely is not None, length=length)
     exact = sorted(folder.glob("step*.onnx"))
     if "onnx-int8" in engines:
         _quantise(folder, exact, model.decoder.bounded)
@@ -139,10 +140,12 @@ def check_exportable(model: Seq2Seq) -> None:
                 raise UserError(f"{class_path(module)}: nmt-export cannot export this {name}; use engine=torch")
 
 
-def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: bool) -> None:
-    """Write encoders with these suffixes, the exact decoder step, also for a shortlist if ``short``, and ``align``."""
+def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: bool, length: int) -> None:
+    """Write encoders with these suffixes, the exact decoder step, also for a shortlist if ``short``, and ``align``.
+
+    The example sources have ``length`` pieces.
+    """
     trace = model.attention.needs_trace
-    length = min(7, (model.max_source_length or 14) // 2)
     ids = torch.full((3, length), PAD + 5)
     memory, state = encode_fields(model, ids, trace=trace)
     longer, _ = encode_fields(model, ids.repeat(1, 2), trace=trace)
