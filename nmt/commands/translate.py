@@ -121,10 +121,9 @@ def _require_shards(options: TranslateOptions) -> None:
 def _require_different_files(options: TranslateOptions) -> None:
     """Raise UserError if an output would overwrite an input or the other output."""
     paths = {"output": options.output, "input": options.input, "prefix": options.prefix}
-    paths |= {"alignments": options.alignments, "search.lexicon": options.search.lexicon}
-    paths |= {"search.glossary": options.search.glossary}
+    paths |= {"alignments": options.alignments, "search.glossary": options.search.glossary}
     refuse_same_files(paths)
-    for key in ("prefix", "search.lexicon", "search.glossary"):
+    for key in ("prefix", "search.glossary"):
         if paths[key] == "-" and options.input is None:
             raise UserError(f"{key}=-: stdin already has the text; name a file")
     if options.alignments is not None and is_stdout(options.alignments) and is_stdout(options.output):

@@ -80,8 +80,8 @@ def _key(run: FinishedRun, engine: str, timing: Timing, round_number: int) -> di
 
 
 def _search(run: FinishedRun) -> dict[str, Any]:
-    off = ("temperature", "top_k", "top_p", "mbr", "diversity")
-    return {**run.config.get("search", {}), "n_best": 1, "groups": 1, "seed": 1, **dict.fromkeys(off)}
+    off = ("temperature", "top_k", "top_p", "mbr")
+    return {**run.config.get("search", {}), "n_best": 1, "seed": 1, **dict.fromkeys(off)}
 
 
 def _measure(

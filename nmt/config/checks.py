@@ -8,7 +8,6 @@ from typing import Any
 
 from nmt.config.init_from import flatten, read_yaml
 from nmt.config.overrides import name_problems
-from nmt.data.lexicon import read_lexicon
 from nmt.data.sources import DataSettings, source_problems
 from nmt.errors import UserError
 from nmt.inference.run_files import CONFIG_FILE
@@ -72,7 +71,7 @@ def _search_conflicts(settings: Train) -> Iterator[str]:
         yield f"{setting}: a model without attention aligns no words; remove it or choose another attention"
     if search.n_best > 1:
         yield f"search.n_best={search.n_best}: only the best translation of the test set is written; remove it"
-    for name, read in (("lexicon", read_lexicon), ("glossary", read_glossary), ("sentences", splitter)):
+    for name, read in (("glossary", read_glossary), ("sentences", splitter)):
         if (value := getattr(search, name)) is not None:
             try:
                 read(value)

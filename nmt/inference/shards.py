@@ -18,7 +18,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from nmt.data.lexicon import read_lexicon
 from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import write_bytes
 from nmt.files.checksum import fingerprint
@@ -101,10 +100,8 @@ class TranslateShard:
         )
         folders = [Path(folder).absolute() for folder in ([model] if isinstance(model, str | Path) else model)]
         search = translator.search_options(search, alignments=alignments)
-        lexicon, glossary = (
-            None if file is None else str(Path(file).absolute()) for file in (search.lexicon, search.glossary)
-        )
-        search = replace(search, lexicon=lexicon, glossary=glossary)
+        if search.glossary is not None:
+            search = replace(search, glossary=str(Path(search.glossary).absolute()))
         return cls(
             model=folders[0] if isinstance(model, str | Path) else folders,
             settings=settings,
@@ -165,12 +162,9 @@ class TranslateShard:
 
 
 def _contents(search: SearchOptions) -> dict[str, str | None]:
-    """Return the fingerprints of the glossary and of the lexicon; None without one."""
-    glossary, lexicon = search.glossary, search.lexicon
-    return {
-        "glossary": None if glossary is None else fingerprint(read_glossary(glossary).targets),
-        "lexicon": None if lexicon is None else fingerprint(read_lexicon(lexicon)),
-    }
+    """Return the fingerprint of the glossary; None without one."""
+    glossary = search.glossary
+    return {"glossary": None if glossary is None else fingerprint(read_glossary(glossary).targets)}
 
 
 def translator_fingerprint(translator: Translator, folders: Sequence[Path], adapter: str | Path | None) -> str:
@@ -187,7 +181,7 @@ def translator_fingerprint(translator: Translator, folders: Sequence[Path], adap
 
 
 SETTINGS = "settings.json"
-CONTENTS = ("model", "glossary", "lexicon")  # stored as fingerprints, which say nothing to a reader
+CONTENTS = ("model", "glossary")  # stored as fingerprints, which say nothing to a reader
 BUSY = "is writing into it; wait until it ends, or choose another output="
 
 

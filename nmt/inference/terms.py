@@ -1,7 +1,6 @@
-"""Text that a translation must contain: glossary terms and placeholders.
+"""Write text that a translation must contain, such as glossary terms, where attention puts it.
 
-``required_texts`` prepares them for a search that writes them. ``write_terms`` writes missing ones into a finished
-translation, where attention puts them, so it works with every search and engine.
+It works on finished translations, so with every search and engine.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,13 +17,11 @@ import numpy as np
 from nmt.alignment.word_weights import merge_pieces, split_unspaced
 from nmt.data.words import PieceWords, overlapping, word_positions, word_spans
 from nmt.inference.translation import Translation
-from nmt.search.required import RequiredTexts, Spelling
 from nmt.text.specials import EOS, SPACE, UNK
-from nmt.text.tokenizer import SPECIALS, Tokenizer
+from nmt.text.tokenizer import SPECIALS
 from nmt.text.writing import UNSPACED, WITHOUT_BLANKS
 
 LETTER = re.compile(".[\u0300-\u036f\u3099\u309a\uff9e\uff9f]*", re.DOTALL)  # with accents, also of half-width kana
-MAX_PIECES = 32  # of the texts of a line: the time of the search grows with them
 
 
 class Required(NamedTuple):
@@ -133,26 +130,6 @@ def _with_texts(pieces: Sequence[str], text: str) -> list[str]:
     return texts
 
 
-def required_texts(
-    required: Sequence[Required], tokenizer: Tokenizer, change: Callable[[str], str]
-) -> RequiredTexts | None:
-    """Return the texts for the search, or None if it cannot write them.
-
-    It cannot if they have too many pieces, characters that the tokenizer cannot spell, or a script without spaces.
-    ``change`` returns a text as the model writes it, such as in lower case.
-    """
-    spellings = []
-    for item in required:
-        words = change(item.stand_in or item.text)
-        inside = tuple(tokenizer.encode(words))
-        first = tuple(tokenizer.encode(change(words[0].title() + words[1:]))) if item.capital else inside
-        if UNSPACED.search(words) or UNK in {*inside, *first} or not (inside and first):
-            return None
-        spellings.append(Spelling(inside, first))
-    texts = RequiredTexts(spellings, tokenizer.within_words)
-    return texts if texts.pieces <= MAX_PIECES else None
-
-
 def write_terms(translation: Translation, source: str, required: Sequence[Required]) -> Translation:
     """Return the translation of ``source`` with all ``required`` texts, each as often as it is required.
 
@@ -181,17 +158,6 @@ def write_terms(translation: Translation, source: str, required: Sequence[Requir
             editor.change(Edit(len(text[: span[0]].rstrip()), span[1], ""))
     written = apply_edits(translation, units, editor.edits)
     return replace(written, text=written.text.strip(" "))  # a stand-in at the beginning may be gone
-
-
-def lacks(text: str, required: Sequence[Required]) -> bool:
-    """Return whether a translation does not have all ``required`` texts, each as often as it is required."""
-    editor = _Editor(text, [])
-    for item in sorted(required, key=lambda item: -len(item.stand_in or item.text)):
-        span = editor.occurrence(item.stand_in or item.text, np.zeros(0))
-        if span is None:
-            return True
-        editor.change(Edit(*span, ""))
-    return False
 
 
 class _Editor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
@@ -13,7 +13,6 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from nmt.data.invisible import remove_invisible
-from nmt.data.lexicon import read_lexicon
 from nmt.data.links import Link, Links, links_from_python
 from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError, counted
@@ -26,14 +25,13 @@ from nmt.inference.prefix import PrefixReader
 from nmt.inference.protection import Fragment, Protected, Protection
 from nmt.inference.reader import Reader
 from nmt.inference.sentences import SplitText, keep_whole, splitter
-from nmt.inference.terms import Required, lacks, required_texts, write_terms
+from nmt.inference.terms import Required, write_terms
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.inference.unknown_words import MARK, replace_unknown
 from nmt.search.constraints import Prefix
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
 from nmt.search.options import ALIGNING, REWRITES, SearchOptions
-from nmt.search.required import RequiredTexts
 from nmt.search.search import live_hypotheses, max_rows, search
 from nmt.settings.arguments import brief, iterable, text, text_list
 from nmt.system.machine import guard_forks
@@ -176,10 +174,9 @@ class Translator(Reader):
         if markup and prefixes is not None:
             raise UserError("markup: a prefix is plain text; remove the prefixes, or translate plain text")
         options = self.search_options(options, alignments=alignments or markup)
-        lexicon = {} if options.lexicon is None else read_lexicon(options.lexicon)
         glossary = combined_glossary(options.glossary, options.terms)
         protection = Protection(glossary, placeholders=options.keep_placeholders, markup=markup)
-        rewrite = partial(self._rewritten, options, lexicon)
+        rewrite = partial(self._rewritten, options)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
         split = keep_whole if options.sentences is None else splitter(options.sentences)
         invisible = self.loaded_model.properties.remove_invisible
@@ -209,7 +206,13 @@ class Translator(Reader):
                 yield [part for _, split in waiting[-1] for part in split.parts]
 
         rows = max_rows(options.with_spares(), self.loaded_model.max_hypotheses)
-        bulk = self._bulk(options, prefixes, None, rows)
+        bulk = Bulk(
+            encode=self.encode,
+            decode=partial(self._decode, options, prefixes),
+            workers=self.loaded_model.workers,
+            max_tokens=self.max_tokens,
+            max_rows=rows,
+        )
         done = 0
         with closing(bulk.translate(sentences())) as translated:
             for parts, decoded in translated:
@@ -223,7 +226,6 @@ class Translator(Reader):
                     for protected, split in lines
                     for start, stop in split.spans
                 ]
-                decoded = self._write_required(parts, decoded, required, options)
                 in_order = map(rewrite, parts, decoded, required)
                 results = [split.join([next(in_order) for _ in split.spans]) for _, split in lines]
                 translations = replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
@@ -244,52 +246,11 @@ class Translator(Reader):
             raise UserError(f"{counted(len(prefixes), 'prefix', 'prefixes')}, {count}: give one prefix per line")
         self.conclude_text()
 
-    def _write_required(
-        self, lines: Sequence[str], results: Results, required: Sequence[Sequence[Required]], options: SearchOptions
-    ) -> Results:
-        """Return results in which lines without all their required texts are searched again with these, if possible."""
-        if options.method == "sample" or not any(required):
-            return results
-        again: dict[int, RequiredTexts] = {}
-        for row, (result, of_line) in enumerate(zip(results, required, strict=True)):
-            if isinstance(result, Translation) and lacks(result.text, of_line):
-                texts = required_texts(of_line, self.loaded_model.target, self.change_text)
-                if texts is not None:
-                    again[row] = texts
-        if not again:
-            return results
-        options = replace(options, groups=1, diversity=None)
-        rows = max_rows(options, self.loaded_model.max_hypotheses)
-        rows //= 1 + max(texts.pieces for texts in again.values())
-        bulk = self._bulk(options, None, [*again.values()], max(1, rows))
-        results = [*results]
-        for _, searched in bulk.translate([[lines[row] for row in again]]):
-            for row, result in zip(again, searched, strict=True):
-                if isinstance(result, Translation) and not lacks(result.text, required[row]):
-                    results[row] = result
-        return results
-
     def _with_words(self, line: str, result: Translation | Failure) -> Translation | Failure:
         """Return an aligned translation of ``line`` with the word of each source token."""
         if isinstance(result, Failure) or result.alignment is None:
             return result
         return with_source_words(result, self.loaded_model.source.words(self.change_text(line)))
-
-    def _bulk(
-        self,
-        options: SearchOptions,
-        prefixes: Sequence[Prefix] | None,
-        required: Sequence[RequiredTexts] | None,
-        rows: int,
-    ) -> Bulk:
-        """Return the object that translates groups of lines in batches of up to ``rows``; see ``_decode``."""
-        return Bulk(
-            encode=self.encode,
-            decode=partial(self._decode, options, prefixes, required),
-            workers=self.loaded_model.workers,
-            max_tokens=self.max_tokens,
-            max_rows=rows,
-        )
 
     def read_prefixes(self, texts: Sequence[str], options: SearchOptions) -> list[Prefix]:
         """Return the prefixes for the search. Raises UserError for one with which no translation can begin."""
@@ -314,7 +275,6 @@ class Translator(Reader):
     def _rewritten(
         self,
         options: SearchOptions,
-        lexicon: Mapping[str, str],
         sentence: str,
         result: Translation | Failure,
         required: Sequence[Required],
@@ -326,7 +286,7 @@ class Translator(Reader):
         n_best = result.n_best
         if options.replace_unknown:
             source = split_words(self.change_text(sentence))
-            n_best = [replace_unknown(best, source, lexicon) for best in n_best]
+            n_best = [replace_unknown(best, source) for best in n_best]
         if required:
             n_best = [write_terms(best, sentence, required) for best in n_best]
         if options.rewrites:  # otherwise they are chosen already
@@ -337,13 +297,11 @@ class Translator(Reader):
         self,
         options: SearchOptions,
         prefixes: Sequence[Prefix] | None,
-        required: Sequence[RequiredTexts] | None,
         sources: list[list[int]],
         rows: Sequence[int],
         stop: Event | None,
     ) -> Results:
-        """Translate one batch; see ``nmt.inference.bulk.Decode``. Prefixes and texts are those of all lines."""
-        texts = None if required is None else [required[row] for row in rows]
+        """Translate one batch; see ``nmt.inference.bulk.Decode``. Prefixes are those of all lines."""
         batch = None if prefixes is None else [prefixes[row] if row < len(prefixes) else () for row in rows]
         trace = options.keep_weights or options.coverage_penalty > 0
         count = len(sources) * live_hypotheses(options.with_spares())
@@ -351,10 +309,10 @@ class Translator(Reader):
             trace=trace, beside_others=stop is not None, hypotheses=count
         )
         engine = engine if stop is None else Stoppable(engine, stop)
-        searched = search(engine, sources, options.with_spares(), batch, texts)
+        searched = search(engine, sources, options.with_spares(), batch)
 
         def again(blank: Sequence[int]) -> Results:
-            return self._decode(options, [self.visible], None, [sources[row] for row in blank], [0] * len(blank), stop)
+            return self._decode(options, [self.visible], [sources[row] for row in blank], [0] * len(blank), stop)
 
         return self.to_results(sources, searched, options, again)
 
@@ -401,7 +359,7 @@ class Translator(Reader):
                 "unknown words; remove search.replace_unknown",
                 stacklevel=2,
             )
-            options = replace(options, replace_unknown=False, lexicon=None)
+            options = replace(options, replace_unknown=False)
         keep_weights = alignments or options.rewrites
         return options if options.keep_weights == keep_weights else replace(options, keep_weights=keep_weights)
 
@@ -562,8 +520,6 @@ def _n_best(translations: list[Translation], options: SearchOptions) -> list[Tra
         translations = [best for best in translations if first_of_text[best.text] is best]
     if options.mbr is not None:
         translations = by_mean_chrf(translations)
-    elif options.groups > 1:  # the first are the best of each group
-        translations = sorted(translations[: options.n_best], key=lambda best: -best.score)
     return translations[: options.n_best]
 
 

@@ -46,7 +46,7 @@ def search_one_sentence(engine: Any, source: Any, limit: int, options: SearchOpt
     None: the engine takes single steps, always or for these options.
     """
     search_one: SearchOne | None = getattr(engine, "search_one", None)
-    simple = options.method != "sample" and options.n_best == options.groups == 1
+    simple = options.method != "sample" and options.n_best == 1
     if search_one is None or not simple or options.keep_weights or options.coverage_penalty:
         return None
     result = search_one(source, limit, options)

@@ -40,10 +40,6 @@ class SearchOptions:
     """alpha of Wu et al. 2016; 0 ranks by plain log-probability."""
     coverage_penalty: Annotated[float, AtLeast(0), AtMost(1000)] = 0.0
     """beta of Wu et al. 2016: the cost of source pieces that got little attention; 0: off."""
-    groups: Annotated[int, AtLeast(1), AtMost(1000)] = 1
-    """Parts of the beam that avoid each other's pieces (diverse beam search), so that translations differ; 1: off."""
-    diversity: Annotated[float, AtLeast(0), AtMost(100)] | None = None
-    """Cost of a piece, in each group, per hypothesis of earlier groups that has it at this step; null: 0.5."""
     n_best: Annotated[int, AtLeast(1), AtMost(10_000)] = 1
     """Maximum translations per sentence, best first, with different texts; when sampling, the number of draws."""
     min_length: Annotated[int, AtLeast(0), AtMost(MAX_LENGTH_CEILING)] = 1
@@ -67,8 +63,6 @@ class SearchOptions:
     """Seed of the draws. They depend on it and on the sentence, not on other sentences of the batch."""
     replace_unknown: bool = False
     """Allow ``<unk>``, and write the source word that it aligns to in its place. For tokenizers without bytes."""
-    lexicon: str | None = None
-    """File of source words, a tab and a translation, which ``replace_unknown`` writes instead; null: none."""
     glossary: str | None = None
     """File of source terms, a tab and what a translation must write for them; null: none."""
     keep_placeholders: bool = False
@@ -84,16 +78,11 @@ class SearchOptions:
         for name, hint in _hints().items():
             for problem in TypeCheck().problems(getattr(self, name), hint, f"search.{name}"):
                 raise UserError(problem)
-        for name, needs_beam in (("coverage_penalty", self.coverage_penalty), ("groups", self.groups > 1)):
-            if self.method != "beam" and needs_beam:
-                raise UserError(
-                    f"search.{name}={getattr(self, name):g}: needs beam search; remove it, or "
-                    + ("set search.beam_size=5" if self.method == "greedy" else "remove search.temperature")
-                )
-        if self.beam_size % self.groups:
-            raise UserError(f"search.groups={self.groups}: must divide search.beam_size={self.beam_size}")
-        if self.groups == 1 and self.diversity is not None:
-            raise UserError(f"search.diversity={self.diversity:g}: needs search.groups of at least 2; set it as well")
+        if self.method != "beam" and self.coverage_penalty:
+            raise UserError(
+                f"search.coverage_penalty={self.coverage_penalty:g}: needs beam search; remove it, or "
+                + ("set search.beam_size=5" if self.method == "greedy" else "remove search.temperature")
+            )
         self._check_mbr()
         if not isinstance(self.terms, Mapping | None):
             raise UserError(f"search.terms={self.terms!r:.80}: must be a mapping of source terms to texts, or None")
@@ -109,9 +98,6 @@ class SearchOptions:
             )
         if self.max_length is not None and self.min_length > self.max_length:
             raise UserError(f"search.min_length={self.min_length}: must be at most search.max_length={self.max_length}")
-        if self.lexicon is not None and not self.replace_unknown:
-            raise UserError(f"search.lexicon={self.lexicon}: needs search.replace_unknown=true; add it")
-
         if self.sentences is not None and not re.fullmatch(LANGUAGE, self.sentences):
             raise UserError(
                 f"search.sentences={self.sentences}: not the code of a language; write one such as en or de"
@@ -170,8 +156,7 @@ class SearchOptions:
 
     def with_best(self, count: int) -> SearchOptions:
         """Return options that find ``count`` translations of a line."""
-        wanted = 0 if self.method == "sample" else -(-count // self.groups) * self.groups
-        beam_size = max(self.beam_size, wanted)
+        beam_size = self.beam_size if self.method == "sample" else max(self.beam_size, count)
         return replace(self, n_best=count, beam_size=beam_size, mbr=self.mbr and max(self.mbr, count))
 
     def limits(self, source_lengths: Integers) -> Integers:

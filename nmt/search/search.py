@@ -13,7 +13,6 @@ from nmt.search.engine import Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History, Hypothesis
 from nmt.search.one_sentence import search_one_sentence
 from nmt.search.options import SearchOptions
-from nmt.search.required import RequiredTexts
 from nmt.search.sampling import sampling_search, sentence_seed
 from nmt.search.scoring import Scorer
 
@@ -26,14 +25,12 @@ def search(
     sources: list[list[int]],
     options: SearchOptions,
     prefixes: Sequence[Prefix] | None = None,
-    required: Sequence[RequiredTexts] | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate all sources in one batch; return the hypotheses of each, best first, in the order of the sources.
 
     A source is a list of piece ids that ends in ``</s>``. Each gets between 1 and ``options.n_best`` hypotheses, or
     none if the engine's log-probabilities were not finite before any hypothesis ended. With ``options.keep_weights``,
     hypotheses carry read weights and alignment. A translation begins with its prefix; an empty one allows everything.
-    With ``required``, each contains the texts of its source, or has no hypothesis; greedy search then has one per bank.
     Raises ValueError for a source without ids.
     """
     if not sources:
@@ -42,7 +39,7 @@ def search(
     if not lengths.all():
         raise ValueError(f"source {int(lengths.argmin())} is empty: it must end in </s>")
     seeds = [sentence_seed(ids) for ids in sources]
-    return search_encoded(engine, engine.encode(sources), lengths, seeds, options, prefixes, required)
+    return search_encoded(engine, engine.encode(sources), lengths, seeds, options, prefixes)
 
 
 def search_encoded(
@@ -52,14 +49,13 @@ def search_encoded(
     seeds: Sequence[int],
     options: SearchOptions,
     prefixes: Sequence[Prefix] | None = None,
-    required: Sequence[RequiredTexts] | None = None,
 ) -> list[list[Hypothesis]]:
     """Search like ``search``, from encoded sources of ``lengths`` (B,). Only sampling uses ``seeds`` (B,)."""
     prefixes = prefixes or [()] * len(lengths)
     limits = options.limits(lengths) + np.array([len(prefix) for prefix in prefixes])  # every prefix is completed
     searched: Any = engine
     constrained = options.no_repeat is not None or any(prefixes)
-    if len(limits) == 1 and not constrained and required is None:
+    if len(limits) == 1 and not constrained:
         hypotheses = search_one_sentence(engine, source, int(limits[0]), options)
         if hypotheses is not None:
             return [hypotheses]
@@ -71,8 +67,8 @@ def search_encoded(
         return engine.align(source, row, reads)[:, : lengths[row]]  # without the padding of the batch
 
     scorer = Scorer(options, history, align)
-    if required is not None or options.method == "beam":
-        endings = beam_search(searched, source, limits, options, history, scorer, required)
+    if options.method == "beam":
+        endings = beam_search(searched, source, limits, options, history, scorer)
     else:
         endings = sampling_search(searched, source, seeds, limits, options, history)
 
@@ -84,7 +80,7 @@ def search_encoded(
     return [
         # An unfinished hypothesis below the limit had no candidate with a finite log-probability.
         [finish(row, ending) for ending in hypotheses if ending.finished or len(ending.tokens) == limits[row]]
-        for row, hypotheses in enumerate(_collect_hypotheses(history, endings, scorer, len(limits), options))
+        for row, hypotheses in enumerate(_collect_hypotheses(history, endings, scorer, len(limits)))
     ]
 
 
@@ -116,21 +112,11 @@ def batches_by_length(lengths: list[int], *, max_tokens: int, max_rows: int | No
     return batches
 
 
-def _collect_hypotheses(
-    history: History, endings: Endings, scorer: Scorer, sentences: int, options: SearchOptions
-) -> list[list[Hypothesis]]:
-    """Return the endings as hypotheses, one list per sentence, best first.
-
-    With groups, they are in the order of endings: the first ``n_best`` with different tokens.
-    """
-    grouped = options.groups > 1
+def _collect_hypotheses(history: History, endings: Endings, scorer: Scorer, sentences: int) -> list[list[Hypothesis]]:
+    """Return the endings as hypotheses, one list per sentence, best first."""
     scores = scorer.score_endings(endings)
     traced = history.trace(endings, scores)
     results: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-    for index in range(len(scores)) if grouped else np.argsort(-scores, kind="stable"):
-        chosen = results[endings.sentence[index]]
-        hypothesis = traced[index]
-        if grouped and (len(chosen) == options.n_best or hypothesis.tokens in [other.tokens for other in chosen]):
-            continue
-        chosen.append(hypothesis)
+    for index in np.argsort(-scores, kind="stable"):
+        results[endings.sentence[index]].append(traced[index])
     return results

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.data.lexicon import read_entries
+from nmt.data.text_files import read_lines
 from nmt.errors import JOINERS, UserError, print_message
 from nmt.settings.arguments import brief
 from nmt.text.writing import UNSPACED
@@ -111,9 +112,32 @@ def token_spans(line: str) -> list[tuple[int, int]]:
 
 
 def read_glossary(path: str | Path) -> Glossary:
-    """Return the glossary in a file; see ``read_entries``. A term without a target is kept."""
-    glossary: Glossary = read_entries(path, _term, "a source term, a tab and its target", Glossary)
-    return glossary
+    """Return the glossary in a file: on each line a source term, a tab and its target. A term without a tab is kept.
+
+    The file is read again only if it has changed: a server translates many short requests. Raises UserError, with the
+    line, for a line of another form and for a term with two different targets.
+    """
+    return _read(str(path), os.stat(path).st_mtime_ns if os.path.isfile(path) else None)  # None for a pipe
+
+
+@lru_cache(maxsize=2)
+def _read(path: str, changed: int | None) -> Glossary:
+    targets: dict[str, str] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        source, _, target = line.partition("\t")
+        if line.strip():
+            _add(targets, source, target, f"{path}:{number}: {line!r:.80}")
+    return Glossary(targets)
+
+
+def _add(targets: dict[str, str], source: str, target: str, where: str) -> None:
+    """Add a term, as its tokens with single spaces. Raises UserError if it has nothing to match, or another target."""
+    term = _key(source)
+    if not term.removesuffix(STEM) or "\t" in target:
+        raise UserError(f"{where}: write a source term, a tab and its target")
+    target = " ".join(target.split())
+    if targets.setdefault(term, target) != target:
+        raise UserError(f"{where}: has another target above; keep one of them")
 
 
 def warn_if_unused(groups: Iterable[list[str]], path: str, text: Callable[[str], str]) -> Iterator[list[str]]:
@@ -122,22 +146,15 @@ def warn_if_unused(groups: Iterable[list[str]], path: str, text: Callable[[str],
     ``text`` returns the text of a line, without markup.
     """
     glossary = read_glossary(path)
-    sides = {
-        ", but its targets do; exchange its columns": glossary.targets.values(),
-        ", but some do with other capitals; write them as the text does": glossary.targets,
-    }
-    others = {problem: Glossary({term.lower(): "" for term in terms}) for problem, terms in sides.items()}
-    counts = Counter({"; check its languages, and write term* for a term with endings": 0})
     used, blank = False, True
     for lines in groups:
         for line in () if used else map(text, lines):
             blank = blank and not line.strip()
             used = used or any(glossary.matches(line))
-            counts.update(key for key, other in others.items() if not used and any(other.matches(line.lower())))
         yield lines
     if not used and not blank:
-        [(problem, _)] = counts.most_common(1)
-        print_message(f"warning: search.glossary={path}: no term occurs in the text{problem}")
+        fix = "check its languages and capitals, and write term* for a term with endings"
+        print_message(f"warning: search.glossary={path}: no term occurs in the text; {fix}")
 
 
 def combined_glossary(path: str | None, terms: Mapping[str, str] | None) -> Glossary | None:
@@ -150,15 +167,7 @@ def combined_glossary(path: str | None, terms: Mapping[str, str] | None) -> Glos
         return glossary
     targets: dict[str, str] = {}
     for term, target in terms.items():
-        sides = _term(term, target) if isinstance(term, str) and isinstance(target, str) else None
-        if sides is None:
-            raise UserError(f"terms: {brief((term, target))}: not a source term and its text; change it")
-        if targets.setdefault(*sides) != sides[1]:
-            raise UserError(f"terms: {brief((term, target))}: has another target above; keep one of them")
+        if not isinstance(term, str) or not isinstance(target, str):
+            raise UserError(f"terms: {brief((term, target))}: not two texts; change it")
+        _add(targets, term, target, f"terms: {brief((term, target))}")
     return Glossary(targets if glossary is None else {**glossary.targets, **targets})
-
-
-def _term(source: str, target: str) -> tuple[str, str] | None:
-    """Return the tokens of a source term and its target with single spaces; None if the term has nothing to match."""
-    term = _key(source)
-    return (term, " ".join(target.split())) if term.removesuffix(STEM) else None

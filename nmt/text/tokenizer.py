@@ -210,14 +210,6 @@ class Tokenizer:
             for our_id, piece in enumerate(self._pieces)
         ]
 
-    @cached_property
-    def within_words(self) -> frozenset[int]:
-        """The ids of the pieces that begin with a letter or digit, or a byte of one, and so continue a word."""
-        beginnings = (spelling[:1] for spelling in self.spellings)
-        return frozenset(
-            our_id for our_id, byte in enumerate(beginnings) if byte > b"\x7f" or byte.isalnum() or byte == b"_"
-        )
-
     @property
     def spells_bytes(self) -> bool:
         """Whether the bytes of an unknown character are pieces; otherwise it is UNK."""

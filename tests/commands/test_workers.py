@@ -206,7 +206,7 @@ def test_model_that_is_replaced_meanwhile_stops_its_workers(exported: Path) -> N
         scores=False,
         alignments=False,
         fingerprint=translator_fingerprint(Translator.load(exported, engine="onnx"), [exported], None),
-        contents={"glossary": None, "lexicon": None},
+        contents={"glossary": None},
     )
     shard = Shard(0, 0, LINES[:2])
     assert isinstance(attempt(job, shard), Done)

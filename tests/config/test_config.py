@@ -96,7 +96,6 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
             ["search.sentences=german"],
             "search.sentences=german: not the code of a language; write one such as en or de",
         ),
-        (["search.replace_unknown=true", "search.lexicon=no.tsv"], "search.lexicon=no.tsv: No such file"),
         (
             ["training.decode_sentences=0"],
             "training.decode_sentences=0: training.monitor=valid_bleu needs translations",

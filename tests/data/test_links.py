@@ -1,16 +1,13 @@
-"""Word links and lexicons: the formats of other tools, how they count, and lines that are read in the wrong way."""
+"""Word links: the formats of other tools, how they count, and lines that are read in the wrong way."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from builders import expect_error, refusal
 
-from nmt.data.lexicon import read_lexicon
 from nmt.data.links import Links, LinkSettings, links_from_python, links_of_first, parse_links
 from nmt.errors import UserError
 
@@ -125,30 +122,3 @@ def test_other_links_from_python_are_rejected_with_the_fix(given: Any, error: ty
     with pytest.raises(error) as caught:
         links_from_python(given, SENTENCES)
     assert message in str(caught.value)
-
-
-def test_lexicon_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "lexicon"
-    file.write_text("x\te\ny\tb\n \nYork\tNew York \n", "utf-8")
-    lexicon = read_lexicon(file)
-    assert lexicon == {"x": "e", "y": "b", "York": "New York"} and read_lexicon(file) is lexicon
-    file.write_text("x\tz\n", "utf-8")
-    os.utime(file, ns=(0, 0))
-    assert read_lexicon(file) == {"x": "z"}
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("a b", "write one source word, a tab and its translation"),
-        ("a\t", "write one"),
-        ("a b\tc", "write one"),
-        ("\tc", "write one"),
-        ("a\tb\tc", "write one"),
-        ("x\tz", "has another target above; keep one of them"),
-    ],
-)
-def test_wrong_lines_are_refused(line: str, problem: str, tmp_path: Path) -> None:
-    file = tmp_path / "lexicon"
-    file.write_text(f"x\ty\n{line}\n", "utf-8")
-    assert refusal(read_lexicon, file).startswith(f"{file}:2: {line!r}: {problem}")

@@ -80,15 +80,6 @@ def test_mbr_chooses_the_text_with_the_highest_mean_chrf(translator: Translator,
     assert changed
 
 
-def test_groups_give_different_texts_best_first(translator: Translator) -> None:
-    options = SearchOptions(beam_size=8, groups=4, diversity=3.0, n_best=4, max_length=6)
-    for translation in translator.translate(LINES, options):
-        scores = [best.score for best in translation.n_best]
-        assert scores == sorted(scores, reverse=True)
-        assert len({best.text for best in translation.n_best}) == len(scores) > 1
-        assert translation.text == translation.n_best[0].text
-
-
 @pytest.mark.parametrize("text", ["a ||| b", "|||", "a |||| b", "|||||||", "x|||y", "a || b | c", "ends in ||"])
 def test_output_has_three_columns(text: str) -> None:
     best = Translation(text, score=-1.5)

@@ -45,7 +45,6 @@ KINDS = ["spm-default", "bpe-nmt_nfkc", "characters", "words"]
 SEARCHES = {
     **searches(BEAM),
     "mbr": replace(BEAM, mbr=4, n_best=3),
-    "groups": replace(BEAM, groups=2),
 }
 
 

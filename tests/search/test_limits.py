@@ -114,16 +114,6 @@ def test_limit_follows_from_the_source_length(options: dict[str, Any], expected:
             r"search.beam_size=8: samples need no beam; remove search=greedy or search.beam_size=, "
             r"or search.temperature=",
         ),
-        ({"groups": 2}, r"search.groups=2: must divide search.beam_size=5"),
-        (
-            {"groups": 2, "beam_size": 1},
-            r"search.groups=2: needs beam search; remove it, or set search.beam_size=5",
-        ),
-        (
-            {"groups": 5, "temperature": 1.0},
-            r"search.groups=5: needs beam search; remove it, or remove search.temperature",
-        ),
-        ({"diversity": 1.0}, r"search.diversity=1: needs search.groups of at least 2; set it as well"),
         (
             {"mbr": 4, "beam_size": 1},
             r"search.mbr=4: needs several translations; set search.temperature=1 as well",

@@ -49,6 +49,6 @@ def test_infinite_numbers_give_no_hypothesis(limit: int) -> None:
     assert hypotheses(search, limit=limit) == []
 
 
-@pytest.mark.parametrize("setting", [{"n_best": 2}, {"groups": 5}, {"coverage_penalty": 0.1}, {"temperature": 1.0}])
+@pytest.mark.parametrize("setting", [{"n_best": 2}, {"coverage_penalty": 0.1}, {"temperature": 1.0}])
 def test_options_that_need_single_steps(setting: dict[str, float]) -> None:
     assert hypotheses(steps([-5.0, -6.0]), **setting) is None

@@ -56,13 +56,10 @@ def prefixes(draw: st.DrawFn) -> AllowedPrefix:
 
 @st.composite
 def beams(draw: st.DrawFn) -> SearchOptions:
-    """Return options of a beam search, also with groups. A beam of 1 is greedy: it stops at the first end."""
-    groups = draw(st.sampled_from([1, 1, 2, 3]))
-    size = groups * draw(st.integers(1, 7 // groups))
+    """Return options of a beam search. A beam of 1 is greedy: it stops at the first end."""
+    size = draw(st.integers(1, 7))
     return SearchOptions(
         beam_size=size,
-        groups=groups,
-        diversity=draw(st.sampled_from([0.0, 0.25, 2.0])) if groups > 1 else None,
         n_best=draw(st.integers(1, size)),
         length_penalty=draw(ALPHA) if size > 1 else 0.0,
         **draw(limits()),
@@ -178,7 +175,7 @@ def test_hypotheses_are_scored_by_the_model_and_do_not_depend_on_their_batch(exa
             assert len(hypotheses) <= options.n_best
             limit = int(options.limits(np.array([len(source)]))[0]) + len(prefix)
             scores = [hypothesis.score for hypothesis in hypotheses]
-            assert options.groups > 1 or scores == sorted(scores, reverse=True)
+            assert scores == sorted(scores, reverse=True)
             assert options.temperature or len({tuple(best.tokens) for best in hypotheses}) == len(hypotheses)
             for hypothesis in hypotheses:
                 tokens, finished = hypothesis.tokens, hypothesis.finished

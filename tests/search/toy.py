@@ -170,36 +170,25 @@ def brute_force(
 def naive_beam(
     engine: ToyEngine, source: list[int], options: SearchOptions, prefix: AllowedPrefix = ()
 ) -> list[list[int]]:
-    """Return the n-best tokens of one sentence: beam search written with lists, without an early stop.
-
-    With groups, diverse beam search: the best of each group, then the second best, …
-    """
+    """Return the n-best tokens of one sentence: beam search written with lists, without an early stop."""
     limit = int(options.limits(np.array([len(source)]))[0]) + len(prefix)
-    width, alpha = options.beam_size // options.groups, options.length_penalty
-    live: list[list[tuple[float, list[int]]]] = [[(0.0, [])] for _ in range(options.groups)]
-    finished: list[list[tuple[float, list[int]]]] = [[] for _ in range(options.groups)]
+    live: list[tuple[float, list[int]]] = [(0.0, [])]
+    finished: list[tuple[float, list[int]]] = []
     for length in range(limit + 1):
-        cut = [*live]
-        chosen: list[int] = []
-        for group in range(options.groups):
-            candidates = []
-            for log_prob, tokens in live[group]:
-                log_probs = engine.predict(tuple(source), (BOS, *tokens))[0]
-                longer = [(log_prob + log_probs[piece], [*tokens, piece]) for piece in range(3, engine.size)]
-                longer.sort(key=lambda pair: -pair[0])  # the penalty of groups may make two of them equal
-                candidates += [pair for pair in longer if is_allowed(pair[1], options, prefix)]
-            candidates.sort(key=lambda pair: chosen.count(pair[1][-1]) * (options.diversity or 0.0) - pair[0])
-            penalty = ((5 + length + 1) / 6) ** alpha
-            finished[group] += [(pair[0] / penalty, pair[1][:-1]) for pair in candidates[:width] if pair[1][-1] == EOS]
-            live[group] = [pair for pair in candidates if pair[1][-1] != EOS][:width]
-            chosen += [tokens[-1] for _, tokens in live[group]]
-    lists = finished if any(finished) else cut
-    lists = [sorted(pairs, key=lambda pair: -pair[0])[: min(width, options.n_best)] for pairs in lists]
-    different: list[list[int]] = []
-    for rank in range(width):
-        for _, tokens in sorted((pairs[rank] for pairs in lists if rank < len(pairs)), key=lambda pair: -pair[0]):
-            different += [tokens] if tokens not in different else []
-    return different[: options.n_best]
+        cut = live
+        candidates = []
+        for log_prob, tokens in live:
+            log_probs = engine.predict(tuple(source), (BOS, *tokens))[0]
+            longer = [(log_prob + log_probs[piece], [*tokens, piece]) for piece in range(3, engine.size)]
+            longer.sort(key=lambda pair: -pair[0])  # sums may round two of them to the same number
+            candidates += [pair for pair in longer if is_allowed(pair[1], options, prefix)]
+        candidates.sort(key=lambda pair: -pair[0])
+        penalty = ((5 + length + 1) / 6) ** options.length_penalty
+        beam = candidates[: options.beam_size]
+        finished += [(pair[0] / penalty, pair[1][:-1]) for pair in beam if pair[1][-1] == EOS]
+        live = [pair for pair in candidates if pair[1][-1] != EOS][: options.beam_size]
+    best = sorted(finished or cut, key=lambda pair: -pair[0])
+    return [tokens for _, tokens in best[: options.n_best]]
 
 
 def ragged_sources(seed: int, count: int, *, longest: int = 9) -> list[list[int]]:
