@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
+pytest.importorskip("pydantic")
 
 import uvicorn  # noqa: E402
 
@@ -26,11 +27,11 @@ from nmt.errors import UserError  # noqa: E402
 from nmt.inference.translation import NO_TRANSLATION, Translation  # noqa: E402
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions  # noqa: E402
 from nmt.server.app import Languages, Server  # noqa: E402
-from nmt.server.memories import Memories  # noqa: E402
+from nmt.server.fields import Limits  # noqa: E402
 from nmt.server.models import ServedModel  # noqa: E402
-from nmt.server.reading import Limits  # noqa: E402
 
-LIMITS = Limits(max_characters=200, max_texts=5, max_alternatives=3)
+JSON = "application/json"
+LIMITS = Limits(max_characters=200, max_texts=5)
 
 
 class Upper:
@@ -86,12 +87,6 @@ class Upper:
         tokens = ["x"] * MAX_LENGTH_CEILING if line == "endless" else []
         return Translation(line.upper(), score=-1.0, n_best=n_best, tokens=tokens)
 
-    def score(self, pairs: Sequence[tuple[str, str]], *, on_failure: object) -> list[Translation]:
-        return [Translation(target, log_prob=-float(len(target))) for _, target in pairs]
-
-    def align(self, pairs: Sequence[tuple[str, str]], *, on_failure: object) -> list[frozenset[tuple[int, int]]]:
-        return [frozenset({(1, 0), (0, 1)}) for _ in pairs]
-
 
 class Client:
     """Sends requests to a server in this process."""
@@ -101,15 +96,16 @@ class Client:
         self.url = f"http://127.0.0.1:{port}"
 
     def send(
-        self, path: str, data: bytes | None = None, kind: str = "application/json", method: str | None = None
+        self, path: str, data: bytes | None = None, kind: str = "application/json", **headers: str
     ) -> tuple[int, Any]:
-        """Return status and JSON of the answer; with ``data`` a POST."""
-        request = urllib.request.Request(self.url + path, data, {"Content-Type": kind}, method=method)
+        """Return status and JSON of the answer, or its text; with ``data`` a POST."""
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": kind, **headers})
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
-                return answer.status, json.loads(answer.read())
+                text = answer.read().decode()
+                return answer.status, json.loads(text) if answer.headers["Content-Type"] == JSON else text
         except HTTPError as error:
-            return error.code, json.loads(error.read())
+            return error.code, json.loads(error.read())["error"]
 
     def post(self, path: str, **fields: Any) -> tuple[int, Any]:
         return self.send(path, json.dumps(fields).encode())
@@ -128,7 +124,7 @@ class Client:
 
     def translate(self, q: Any, **fields: Any) -> Any:
         status, answer = self.post("/translate", q=q, **{"source": "en", "target": "de", **fields})
-        return answer["translatedText"] if status == 200 else (status, answer["error"])
+        return answer["translatedText"] if status == 200 else (status, answer)
 
 
 @contextmanager
@@ -142,13 +138,10 @@ def serving(
 ) -> Iterator[Client]:
     """Yield a client of a server that translates these pairs with each of these translators, the first by default."""
     translators = translators or {"upper": Upper()}
-    models = {
-        name: ServedModel(lambda translator=translator: translator, max_waiting=max_waiting)  # type: ignore[misc]
-        for name, translator in translators.items()
-    }
+    models = {name: ServedModel(translator, max_waiting=max_waiting) for name, translator in translators.items()}
     server = Server(
         languages=Languages(dict.fromkeys(pairs, models), SearchOptions(), sentences),
-        **{"limits": LIMITS, "log": False, "memories": Memories(limit=0, max_bytes=0, minutes=0), **settings},
+        **{"limits": LIMITS, "log": False, **settings},
     )
     listener = listen("127.0.0.1", 0)
     running = uvicorn.Server(uvicorn.Config(server.app(), log_level="error", ws="none", timeout_graceful_shutdown=5))

@@ -1,4 +1,4 @@
-"""The scripts in conf/launch. srun, scontrol and torchrun are programs that record their arguments and do nothing."""
+"""The scripts in deploy/. srun, scontrol and torchrun are programs that record their arguments and do nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import yaml
 pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).resolve().parents[1]
-LAUNCH = ROOT / "conf" / "launch"
+LAUNCH = ROOT / "deploy"
 RECORD = f"""#!{sys.executable}
 import json, os, pathlib, sys
 name = pathlib.Path(sys.argv[0]).name
@@ -49,15 +49,11 @@ def launch(script: str, folder: Path, code: int = 0) -> Result:
     return Result(process.returncode, [json.loads(line) for line in calls.read_text().splitlines()])
 
 
-@pytest.mark.parametrize(
-    ("script", "program"),
-    [("slurm.sbatch", "nmt-train"), ("torchrun.sh", "nmt-train")],
-)
-def test_arguments_reach_the_program_unchanged(script: str, program: str, tmp_path: Path) -> None:
-    assert program in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+@pytest.mark.parametrize("script", ["slurm.sbatch", "torchrun.sh"])
+def test_arguments_reach_the_program_unchanged(script: str, tmp_path: Path) -> None:
     code, calls = launch(script, tmp_path)
     assert code == 0
-    assert program in calls[-1] and calls[-1][-len(ARGUMENTS) :] == ARGUMENTS
+    assert "nmt-train" in calls[-1] and calls[-1][-len(ARGUMENTS) :] == ARGUMENTS
 
 
 @pytest.mark.parametrize("code", [0, 1, 129])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -31,17 +29,15 @@ HELP = """nmt-serve: a translation server, with a web page, LibreTranslate's int
   nmt-serve 'models=[en:de=runs/memory,en:de=runs/bahdanau]'    two models side by side on the page
   nmt-serve model=[runs/a,runs/b] languages=en:de        an ensemble; beside others: 'models=[en:de=runs/a+runs/b]'
   nmt-serve model=deployed languages=en:de engine=onnx-int8 search=greedy
-  nmt-serve model=runs/demo languages=en:de host=0.0.0.0 keys=keys.txt requests_per_minute=60
+  nmt-serve model=runs/demo languages=en:de host=0.0.0.0 keys=keys.txt
 
   curl -d q='a small test .' -d source=en -d target=de http://127.0.0.1:8000/translate
 
-It needs the extra serve: pip install 'nmt-memory-attention[serve]'. /openapi.json describes all paths. SIGHUP loads the
-models again. After Ctrl-C or SIGTERM, the server finishes the requests that have arrived, and ends."""
+It needs the extra serve: pip install 'nmt-memory-attention[serve]'. After Ctrl-C or SIGTERM, the server finishes the
+requests that have arrived, and ends."""
 
 PAIR = re.compile(r"([A-Za-z][\w-]*):([A-Za-z][\w-]*)")
-PACKAGES = ("starlette", "uvicorn", "prometheus_client")
-SPLITTER = "sentencex"
-UPGRADES = re.compile("Unsupported upgrade|No supported WebSocket")  # warnings of uvicorn
+PACKAGES = ("prometheus_client", "pydantic", "sentencex", "starlette", "uvicorn")
 CONNECTIONS = 1000  # open at the same time
 
 Folders = Mapping[tuple[str, str], Mapping[str, str | list[str]]]  # of models, by (source, target) and by name
@@ -60,13 +56,8 @@ class ServeOptions(EngineOptions):
     origins: list[str]
     max_characters: Count | None
     max_texts: Count
-    max_alternatives: Annotated[int, AtLeast(0), AtMost(100)]
     max_waiting: Count
-    requests_per_minute: Count | None
     timeout_s: Annotated[float, Above(0), AtMost(86_400)]
-    max_memories: Annotated[int, AtLeast(0), AtMost(1_000_000)]
-    max_memories_mb: Count
-    memory_minutes: Annotated[float, Above(0), AtMost(1_000_000)]
     log: bool
     sentences: bool
 
@@ -81,11 +72,8 @@ def serve(options: ServeOptions) -> None:
     """Load the models and answer requests until a signal ends the server."""
     folders = model_folders(options)
     keys = read_keys(options.keys)
-    needed = [*PACKAGES, *([SPLITTER] if options.sentences else [])]
-    if missing := [package for package in needed if find_spec(package) is None]:
+    if missing := [package for package in PACKAGES if find_spec(package) is None]:
         fix = "install the extra: pip install 'nmt-memory-attention[serve]'"
-        if missing == [SPLITTER]:
-            fix += ", or translate whole lines with sentences=false"
         raise UserError(f"{', '.join(missing)}: not installed; {fix}")
     with listen(options.host, options.port) as listener:  # a wrong port fails before the models are loaded
         config = uvicorn_config(options, folders, keys)
@@ -107,45 +95,33 @@ def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str])
     import uvicorn
 
     from nmt.server.app import Languages, Server
-    from nmt.server.memories import Memories
+    from nmt.server.fields import Limits
     from nmt.server.models import ServedModel
-    from nmt.server.reading import Limits
 
     models = {
         pair: {
-            name: ServedModel(partial(load_quietly, folder, options.load_settings), max_waiting=options.max_waiting)
+            name: ServedModel(load_quietly(folder, options.load_settings), max_waiting=options.max_waiting)
             for name, folder in of_pair.items()
         }
         for pair, of_pair in folders.items()
     }
     server = Server(
         languages=Languages(models, options.search, options.sentences),
-        limits=Limits(
-            max_characters=options.max_characters,
-            max_texts=options.max_texts,
-            max_alternatives=options.max_alternatives,
-        ),
+        limits=Limits(max_characters=options.max_characters, max_texts=options.max_texts),
         keys=keys,
         origins=options.origins,
-        per_minute=options.requests_per_minute,
         timeout_s=options.timeout_s,
         log=options.log,
-        memories=Memories(
-            limit=options.max_memories, max_bytes=options.max_memories_mb << 20, minutes=options.memory_minutes
-        ),
     )
-    config = uvicorn.Config(
+    return uvicorn.Config(
         server.app(),
-        log_level="warning",
+        log_level="error",  # warnings name the HTTP/2 that Java's client asks for in each request
         access_log=False,  # it would show query strings
         server_header=False,
         ws="none",
         limit_concurrency=CONNECTIONS,
         timeout_graceful_shutdown=int(options.timeout_s) + 1,
     )
-    # Java's client asks for HTTP/2 in each request, which is answered without it. uvicorn advises a WebSocket library.
-    logging.getLogger("uvicorn.error").addFilter(lambda record: not UPGRADES.match(record.getMessage()))
-    return config
 
 
 def load_quietly(folder: str | list[str], settings: LoadSettings) -> Translator:
@@ -167,45 +143,25 @@ def model_folders(options: ServeOptions) -> Folders:
     A model has the name of its folder, so that no answer names a path; further ones with this name have numbers.
     Several folders, with + between them, are an ensemble.
     """
-    if (options.model is None) == (options.models is None):
+    if (options.model is None) == (options.models is None) or (options.model is None) != (options.languages is None):
         raise UserError("model=: give either model=FOLDER languages=en:de, or models=[en:de=FOLDER,…]")
-    if options.model == []:
-        raise UserError("model=[]: no model; name at least one folder")
-    if options.model is not None and options.languages is None:
-        raise UserError(
-            "languages=null: clients name languages by codes; give languages=en:de, with the model's languages"
-        )
-    if options.models is not None and options.languages is not None:
-        raise UserError(f"languages={options.languages}: models= names the languages already; remove languages=")
+    entries = options.models
+    if entries is None:
+        members = [options.model] if isinstance(options.model, str) else options.model or []
+        entries = [f"{options.languages}={'+'.join(members)}"]
     folders: dict[tuple[str, str], dict[str, str | list[str]]] = {}
-    for setting, codes, parts in _entries(options):
+    for entry in entries:
+        codes, _, folder = entry.partition("=")
         match = PAIR.fullmatch(codes)
-        if match is None or parts == [""]:
-            raise UserError(f"{setting}: not source:target; write codes such as en:de")
+        if match is None or not folder:
+            setting = "languages" if options.models is None else "models"
+            raise UserError(f"{setting}={entry}: not source:target and a folder; write codes such as en:de")
+        parts = [folder] if Path(folder).exists() else folder.split("+")
         of_pair = folders.setdefault((match[1], match[2]), {})
-        model_folder = parts if len(parts) > 1 else parts[0]
-        if model_folder in of_pair.values():
-            raise UserError(f"{setting}: given twice; remove one")
         name = "+".join(Path(part).resolve().name for part in parts)
         numbered = (f"{name}-{number}" if number > 1 else name for number in count(1))
-        of_pair[next(name for name in numbered if name not in of_pair)] = model_folder
+        of_pair[next(name for name in numbered if name not in of_pair)] = parts if len(parts) > 1 else folder
     return folders
-
-
-def _entries(options: ServeOptions) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield for each model the setting that names it, the codes of its languages, and its folders."""
-    if options.models is None:
-        folders = options.model if isinstance(options.model, list) else _ensemble(f"{options.model}")
-        yield f"languages={options.languages}", f"{options.languages}", folders
-        return
-    for entry in options.models:
-        codes, _, folder = entry.partition("=")
-        yield f"models=[{entry}]", codes, _ensemble(folder)
-
-
-def _ensemble(folders: str) -> list[str]:
-    """Return the folders of an ensemble, which have + between them, or the one folder with this name."""
-    return [folders] if Path(folders).exists() else folders.split("+")
 
 
 def read_keys(file: str | None) -> list[str]:

@@ -76,29 +76,13 @@ def properties_of(translator: Translator) -> dict[str, Any]:
         "attention": attention.name,
         "alignments": attention.reads_source,
         "slots": slots_problem(translator) is None,
-        "memories": torch_problem(translator) is None,
     }
-
-
-def torch_problem(translator: Translator) -> str | None:
-    """Return the reason why the model can only translate, if there is one."""
-    if isinstance(translator.loaded_model, Ensemble):
-        return "this model is an ensemble; use a single one"
-    if isinstance(translator.loaded_model, OnnxModel):
-        return "this model runs ONNX graphs; ask the operator to set engine=torch"
-    return None
-
-
-def require_slots(translator: Translator) -> None:
-    """Raise Refused if the model has no slots that can be shown."""
-    if problem := slots_problem(translator):
-        raise Refused(400, f"slots: {problem}; remove slots, or use another model")
 
 
 def slots_problem(translator: Translator) -> str | None:
     """Return the reason why the model cannot show slots, if there is one."""
-    if problem := torch_problem(translator):
-        return problem
+    if isinstance(translator.loaded_model, Ensemble | OnnxModel):
+        return "they need one model with engine=torch"
     attention = translator.trained.model.attention
     if not attention.needs_trace or not attention.reads_source:
         return f"{translator.attention.name} attention has no slots"

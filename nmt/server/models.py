@@ -9,22 +9,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from nmt.errors import UserError, print_message, reason
+from nmt.errors import UserError
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.server.answers import Details, translation_json
+from nmt.server.reading import Refused
 
 LINES_AT_ONCE = 64  # maximum of a batch; further lines wait for the next one
 LINES_OF_A_REQUEST = 16  # in one batch while others wait, so that a long request does not delay the short ones
 
 Result = Translation | dict[str, Any] | Failure
 OnResults = Callable[[Sequence[Result]], object]
-
-
-class Overloaded(Exception):
-    """More lines wait than a server accepts."""
 
 
 class Work(NamedTuple):
@@ -41,13 +38,12 @@ class Work(NamedTuple):
 
 @dataclass(eq=False)
 class WaitingRequest:
-    """Lines of a request that wait for their translations, or, with ``call``, one call of the translator."""
+    """Lines of a request that wait for their translations; ``taken`` of them are in a batch or finished."""
 
     lines: Sequence[str]
-    work: Work | None = None
-    call: Callable[[Translator], Any] | None = None
-    on_results: OnResults | None = None
-    future: Future[Any] = field(default_factory=Future)
+    work: Work
+    on_results: OnResults | None
+    future: Future[list[Result]] = field(default_factory=Future)
     results: list[Result] = field(default_factory=list)
     taken: int = 0
 
@@ -55,9 +51,8 @@ class WaitingRequest:
 class ServedModel:
     """A loaded model and the requests that wait for it. At most ``max_waiting`` lines wait."""
 
-    def __init__(self, load: Callable[[], Translator], *, max_waiting: int) -> None:
-        self._load = load
-        self.translator = load()
+    def __init__(self, translator: Translator, *, max_waiting: int) -> None:
+        self.translator = translator
         self.max_waiting = max_waiting
         self.waiting = 0  # lines
         self.translated = 0  # lines since the start
@@ -68,27 +63,20 @@ class ServedModel:
         self._thread.start()
 
     def submit(self, lines: Sequence[str], work: Work, on_results: OnResults | None = None) -> Future[list[Result]]:
-        """Return the future translations of the lines, in order. Raises Overloaded if too many lines wait.
+        """Return the future translations of the lines, in order. Raises Refused if too many lines wait.
 
         This model's thread calls ``on_results`` with those of each batch.
         """
-        return self._add(WaitingRequest(lines, work=work, on_results=on_results))
-
-    def call(self, function: Callable[[Translator], Any], *, lines: int) -> Future[Any]:
-        """Return the future result of ``function``, which counts as this number of ``lines``."""
-        return self._add(WaitingRequest([""] * lines, call=function))
-
-    def reload(self) -> bool:
-        """Load the model again, and return whether that succeeded. The old one answers requests until then.
-
-        If loading fails, a message on stderr gives the reason, and the old model stays.
-        """
-        try:
-            self.translator = self._load()
-        except (UserError, OSError, MemoryError) as error:
-            print_message(f"warning: reload: {reason(error)}; the loaded model stays in use")
-            return False
-        return True
+        if len(lines) > self.max_waiting:
+            raise Refused(413, f"q: {len(lines):,} lines; send at most {self.max_waiting:,} at once")
+        request = WaitingRequest(lines, work, on_results)
+        with self._changed:
+            if self._ends or self.waiting + len(lines) > self.max_waiting:
+                raise Refused(429, "too many lines wait; try again in some seconds", {"Retry-After": "2"})
+            self.waiting += len(lines)
+            self._requests.append(request)
+            self._changed.notify()
+        return request.future
 
     def close(self) -> None:
         """End the thread. Requests that still wait are cancelled."""
@@ -97,26 +85,14 @@ class ServedModel:
             self._changed.notify()
         self._thread.join()
 
-    def _add(self, request: WaitingRequest) -> Future[Any]:
-        with self._changed:
-            if self._ends or self.waiting + len(request.lines) > self.max_waiting:
-                raise Overloaded
-            self.waiting += len(request.lines)
-            self._requests.append(request)
-            self._changed.notify()
-        return request.future
-
     def _run(self) -> None:
         while batch := self._next_batch():
             try:
-                request = batch[0][0]
-                if request.call is not None:
-                    _finish(request, request.call(self.translator))
-                else:
-                    self._translate(batch)
+                self._translate(batch)
             except BaseException as error:  # such as a defect of a library: the thread must go on
                 for request, _ in batch:
-                    _fail(request, error)
+                    if not request.future.done() and request.future.set_running_or_notify_cancel():
+                        request.future.set_exception(error)
         for request in self._requests:
             request.future.cancel()
 
@@ -144,36 +120,30 @@ class ServedModel:
                 self.waiting -= len(left)
                 continue
             shares = self._requests or request.on_results is not None
-            lines = left if request.call else left[: min(room, LINES_OF_A_REQUEST if shares else room)]
+            lines = left[: min(room, LINES_OF_A_REQUEST if shares else room)]
             request.taken += len(lines)
             self.waiting -= len(lines)
             room -= len(lines)
             if request.taken < len(request.lines):
                 self._requests.append(request)
-            yield request, lines
-            if request.call:
-                return
             work = request.work
+            yield request, lines
 
     def _translate(self, batch: Sequence[tuple[WaitingRequest, Sequence[str]]]) -> None:
         work = batch[0][0].work
-        assert work is not None
         lines = [line for _, of_request in batch for line in of_request]
-        translator = self.translator  # ``reload`` may exchange it
         failures: dict[int, str] = {}
-        alignments = work.details is not None and work.details.needs_alignments
-        prefixes = [work.prefix] * len(lines) if work.prefix else None
-        translations = translator.translate(
+        translations = self.translator.translate(
             lines,
             work.options,
-            prefixes=prefixes,
-            alignments=alignments,
+            prefixes=[work.prefix] * len(lines) if work.prefix else None,
+            alignments=work.details is not None and work.details.needs_alignments,
             markup=work.markup,
             on_failure=failures.__setitem__,
         )
         self.translated += len(lines)
         results = (
-            Failure(failures[row]) if row in failures else _result(translator, line, translation, work)
+            Failure(failures[row]) if row in failures else self._result(line, translation, work.details)
             for row, (line, translation) in enumerate(zip(lines, translations, strict=True))
         )
         for request, of_request in batch:
@@ -181,24 +151,13 @@ class ServedModel:
             request.results += new
             if request.on_results is not None:
                 request.on_results(new)
-            if len(request.results) == len(request.lines):
-                _finish(request, request.results)
+            if len(request.results) == len(request.lines) and request.future.set_running_or_notify_cancel():
+                request.future.set_result(request.results)
 
-
-def _result(translator: Translator, line: str, translation: Translation, work: Work) -> Result:
-    if work.details is None:
-        return translation
-    try:
-        return translation_json(translator, line, translation, work.details)
-    except UserError as error:
-        return Failure(str(error))
-
-
-def _finish(request: WaitingRequest, result: Any) -> None:
-    if request.future.set_running_or_notify_cancel():
-        request.future.set_result(result)
-
-
-def _fail(request: WaitingRequest, error: BaseException) -> None:
-    if not request.future.done() and request.future.set_running_or_notify_cancel():
-        request.future.set_exception(error)
+    def _result(self, line: str, translation: Translation, details: Details | None) -> Result:
+        if details is None:
+            return translation
+        try:
+            return translation_json(self.translator, line, translation, details)
+        except UserError as error:
+            return Failure(str(error))

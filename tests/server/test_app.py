@@ -12,22 +12,29 @@ from typing import Any
 
 import pytest
 from commands.processes import wait_until
-from served import Client, Upper, serving
+from served import JSON, Client, Upper, serving
 
 from nmt.inference.translation import Translation
 from nmt.server import reading
+from nmt.server.fields import Limits
 
-MULTIPART = (
-    '--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nün\r\n'
-    '--x\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n'
-    '--x\r\nContent-Disposition: form-data; name="target"\r\n\r\nde\r\n--x--\r\n'
-)
+FORM = "application/x-www-form-urlencoded"
+PAIR = {"source": "en", "target": "de"}
+MANY = Limits(max_characters=None, max_texts=1000)
+PART = '--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+MULTIPART = "".join(PART % part for part in [("q", "ün"), ("source", "en"), ("target", "de")]) + "--x--\r\n"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     with serving() as client:
         yield client
+
+
+def texts(answer: tuple[int, Any]) -> list[str]:
+    status, fields = answer
+    assert status == 200, fields
+    return [best["text"] for best in fields["translations"]]
 
 
 def test_libretranslatepy_works_unchanged(client: Client) -> None:
@@ -35,70 +42,62 @@ def test_libretranslatepy_works_unchanged(client: Client) -> None:
     api = library.LibreTranslateAPI(client.url)
     assert api.translate("a dog & a café", "en", "de") == "A DOG & A CAFÉ"
     assert [language["code"] for language in api.languages()] == ["en", "de"]
-    assert api.detect("a dog") == [{"language": "en", "confidence": 100.0}]
+    assert api.detect("a dog") == [{"language": "en", "confidence": 0.0}]
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "kind", "expected"),
+    ("query", "body", "kind", "expected"),
     [
         # Weblate: a JSON list, with an empty key.
-        ("/translate", {"api_key": "", "q": ["a", "", "b"], "source": "en", "target": "de"}, "json", ["A", "", "B"]),
+        ("", {"api_key": "", "q": ["a", "", "b"], **PAIR}, JSON, ["A", "", "B"]),
         # deep-translator: a query without a body.
-        ("/translate?q=a+b&source=en&target=de&format=text", None, "", "A B"),
+        ("?q=a+b&source=en&target=de&format=text", "", "text/plain", "A B"),
         # The npm package libretranslate: JSON with another name of the key.
-        ("/translate", {"q": "a", "source": "auto", "target": "de", "format": "text", "apiKey": ""}, "json", "A"),
-        ("/translate", MULTIPART, "multipart", "ÜN"),
+        ("", {"q": "a", "source": "auto", "target": "de", "format": "text", "apiKey": ""}, JSON, "A"),
+        ("", MULTIPART, "multipart/form-data; boundary=x", "ÜN"),
+        ("", "q=a&q=b&target=de", FORM, ["A", "B"]),
         # curl -d '{"q": …}' without a Content-Type.
-        ("/translate", {"q": "a", "source": "en", "target": "de"}, "form", "A"),
+        ("", {"q": "a", **PAIR}, FORM, "A"),
     ],
 )
-def test_shapes_of_other_clients(client: Client, path: str, body: Any, kind: str, expected: Any) -> None:
-    data = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
-    kinds = {"json": "application/json", "multipart": "multipart/form-data; boundary=x", "": "text/plain"}
-    kinds["form"] = "application/x-www-form-urlencoded"
-    status, answer = client.send(path, data, kinds[kind])
+def test_shapes_of_other_clients(client: Client, query: str, body: Any, kind: str, expected: Any) -> None:
+    data = body if isinstance(body, str) else json.dumps(body)
+    status, answer = client.send(f"/translate{query}", data.encode(), kind)
     assert status == 200 and answer["translatedText"] == expected
 
 
-def test_html_is_translated_in_sentences_with_their_tags(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_html_is_translated_in_sentences_with_their_tags(client: Client) -> None:
     page = "<p>a <b>dog</b> &lt;</p>\n<pre>x</pre>y"
     assert client.translate(page, format="html") == "<p>A <B>DOG</B> &LT;</p>\n<pre>x</pre>Y"
     assert client.translator.markup and client.translator.batches[-1] == ["a <b>dog</b> &lt;", "y"]
     assert client.translate("a") == "A" and not client.translator.markup
-    monkeypatch.setattr(client.translator.attention, "reads_source", False)
-    status, error = client.translate(page, format="html")
-    assert (status, error) == (400, "format=html: the model has no attention, which places tags; send format=text")
 
 
 def test_alternatives_and_detected_language(client: Client) -> None:
-    fields = {"q": "a\n\nb", "source": "auto", "target": "de", "alternatives": 2}
-    detected = {"language": "en", "confidence": 100.0}
+    fields = {"q": "a\n\nb", "source": "auto", "target": "de", "alternatives": "2"}
+    detected = {"language": "en", "confidence": 0.0}
     answer = {"translatedText": "A\n\nB", "alternatives": ["A!\n\nB!", "A!!\n\nB!!"], "detectedLanguage": detected}
     assert client.post("/translate", **fields) == (200, answer)
-    status, answer = client.post("/translate", **{**fields, "q": ["a", "b"], "alternatives": 1})
-    assert answer["alternatives"] == [["A!"], ["B!"]] and answer["detectedLanguage"] == [detected] * 2
+    answer = {"translatedText": ["A", "B"], "alternatives": [["A!"], ["B!"]], "detectedLanguage": [detected] * 2}
+    assert client.post("/translate", **{**fields, "q": ["a", "b"], "alternatives": 1}) == (200, answer)
 
 
 def test_cut_translations_are_named(client: Client) -> None:
-    cut = "a translation was cut after 1,000 pieces; send shorter sentences"
-    for q, warnings in (["a", "endless", "b"], [f"q[1]: {cut}"]), ("a\nendless", [f"q: {cut}"]), ("a", None):
-        status, answer = client.post("/translate", q=q, source="en", target="de")
-        assert status == 200 and answer.get("warnings") == warnings
-    status, answer = client.post("/v1/translate", q=["a", "endless"])
+    for q, rows in (["a", "endless", "b"], [1]), ("a\nendless", [0]), ("a", []):
+        warnings = client.post("/translate", q=q)[1].get("warnings", [])
+        assert [warning.split(":")[0] for warning in warnings] == [f"q[{row}]" for row in rows]
+    answer = client.post("/v1/translate", q=["a", "endless"])[1]
     assert [best["cut"] for best in answer["translations"]] == [False, True]
 
 
-def test_own_interface(client: Client) -> None:
-    pair = {"source": "en", "target": "de"}
-    status, answer = client.post("/v1/translate", q="a", n_best=2, **pair)
-    assert status == 200 and [best["text"] for best in answer["translations"][0]["n_best"]] == ["A", "A!"]
-    status, answer = client.post("/v1/translate", q=["a", "b"], prefix="x ")
-    assert status == 200 and [best["text"] for best in answer["translations"]] == ["X A", "X B"]
-    status, answer = client.form("/v1/translate", q="a", n_best="2", alignments="false")
-    assert status == 200 and len(answer["translations"][0]["n_best"]) == 2 and "links" not in answer["translations"][0]
-    assert len(client.post("/v1/translate", q="a", n_best=2.0)[1]["translations"][0]["n_best"]) == 2
-    assert client.post("/v1/score", q=["a", "b"], translations=["A", "BB"], **pair) == (200, {"log_probs": [-1, -2]})
-    assert client.post("/v1/align", q="a b", translations="B A", **pair) == (200, {"links": [[[0, 1], [1, 0]]]})
+def test_own_interface_takes_json_and_forms(client: Client) -> None:
+    assert texts(client.post("/v1/translate", q=["a", "b"], prefix="x ")) == ["X A", "X B"]
+    for answer in (
+        client.post("/v1/translate", q="a", n_best=2, alignments=False, model=None, **PAIR),
+        client.form("/v1/translate", q="a", n_best="2", alignments="false", model="", prefix=""),
+    ):
+        [best] = answer[1]["translations"]
+        assert [other["text"] for other in best["n_best"]] == ["A", "A!"] and "links" not in best
 
 
 def test_each_request_has_its_own_glossary(client: Client) -> None:
@@ -110,164 +109,112 @@ def test_each_request_has_its_own_glossary(client: Client) -> None:
         ]
         wait_until(lambda: client.model.waiting > 20)
         client.translator.released.set()
-        texts = [[best["text"] for best in answer.result()[1]["translations"]] for answer in answers]
-    expected = [[target, f"B {target}"] for target in "XYZ"] + [["A", "B A"]] * 3 + [["A", " A"]]
-    assert texts == expected * 2
-    assert client.form("/v1/translate", q="a", glossary='[{"source": "a", "target": "x"}]')[1]["translations"][0][
-        "text"
-    ] == ("X")
+        found = [texts(answer.result()) for answer in answers]
+    assert found == ([[target, f"B {target}"] for target in "XYZ"] + [["A", "B A"]] * 3 + [["A", " A"]]) * 2
+    assert texts(client.form("/v1/translate", q="a", glossary='[{"source": "a", "target": "x"}]')) == ["X"]
 
 
-def test_glossary_is_refused_without_attention(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client.translator.attention, "reads_source", False)
-    message = "glossary: the model has no attention, which places terms; remove glossary"
-    answer = client.post("/v1/translate", q="a", glossary=[{"source": "a", "target": "b"}])
-    assert answer == (400, {"error": message})
-
-
-MISTAKES: dict[str, list[tuple[dict[str, Any], str]]] = {
+REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "/translate": [
-        ({"q": None}, "q: missing"),
-        ({"q": 3}, "q: not a text"),
-        ({"q": ["a", 3]}, "q: not a text"),
-        ({"q": "x" * 201}, "q: a text of 201 characters; send at most 200"),
-        ({"q": ["x"] * 6}, "q: 6 texts; send at most 5"),
-        ({"q": "\ud800"}, "q: has a lone surrogate"),
-        ({"source": "fr"}, "fr to de: not supported; this server translates en to de"),
-        ({"target": ["de"]}, "target: not a text"),
-        ({"format": "pdf"}, "format=pdf: must be text or html"),
-        ({"alternatives": 4}, "alternatives=4: must be at most 3"),
-        *(({"alternatives": value}, "alternatives: not a whole number") for value in (-1, True, 1.5)),
-        ({"q": "too long"}, "q: 'too long'…: a source of 9,999 pieces"),
+        *(({"q": q}, "q: ") for q in (None, "", [], 3, ["a", 3], "x" * 201, ["x"] * 6, "too long")),
+        ({"source": "fr"}, "fr to de: not supported; this server"),
+        *(({"target": target}, "target: ") for target in (["de"], None)),
+        ({"format": "pdf"}, "format: "),
+        *(({"alternatives": count}, "alternatives: ") for count in (11, -1, 1.5, "x")),
     ],
+    "/detect": [({"q": 1}, "q: ")],
     "/v1/translate": [
-        ({"glosary": 1}, "glosary: unknown field of /v1/translate; did you mean glossary?"),
-        ({"format": 1}, "format: unknown field of /v1/translate; send q, n_best, "),
-        ({"alignments": "no"}, "alignments: "),
-        ({"prefix": "no"}, "prefix='no': has characters"),
-        ({"prefix": ["x"]}, "prefix: not a text"),
-        ({"prefix": "x" * 201}, "prefix: a text of 201 characters"),
-        (
-            {"prefix": "x", "glossary": [{"source": "a"}]},
-            "glossary: may change words of the prefix; remove one of them",
+        ({"glosary": 1}, "glosary: unknown field; did you mean glossary?"),
+        ({"format": "html"}, "format: "),
+        ({"n_best": 11}, "n_best: "),
+        ({"model": "c"}, "model=c: "),
+        ({"alignments": 3}, "alignments: "),
+        ({"slots": True}, "slots: "),
+        ({"sentences": True}, "sentences=true: "),
+        *(({"prefix": prefix}, "prefix") for prefix in ("no", ["x"], "x" * 201)),
+        ({"prefix": "x", "glossary": [{"source": "a"}]}, "prefix: "),
+        *(({"glossary": glossary}, "glossary: ") for glossary in ({"a": "b"}, 3, "[", [{"source": "a"}] * 1001)),
+        *(
+            ({"glossary": [{"source": "a"}, term]}, "glossary[1]: ")
+            for term in ("a", {}, {"source": "a", "target": None}, {"source": "a", "x": "b"}, {"source": "a" * 101})
         ),
-        ({"glossary": {"a": "b"}}, "glossary: not a list of terms"),
-        ({"glossary": 0}, "glossary: not a list"),
-        ({"glossary": "["}, "glossary: not a list"),
-        ({"glossary": ["a"]}, "glossary: not a list"),
-        ({"glossary": [{"source": "a"}] * 1001}, "glossary: 1,001 terms; send at most 1,000"),
-        ({"glossary": [{}]}, "glossary[0]: source or target is not a text"),
-        ({"glossary": [{"source": "a"}, {"source": "a", "target": None}]}, "glossary[1]: source or target"),
-        ({"glossary": [{"source": "a", "text": "b"}]}, "glossary[0]: text: unknown"),
-        ({"glossary": [{"source": "a" * 101}]}, "glossary[0]: longer than 100 characters"),
-        ({"glossary": [{"source": "a", "target": "\ud800"}]}, "glossary[0]: has a lone surrogate"),
-        ({"glossary": [{"source": "\u3000*", "target": "b"}]}, "glossary: ('\\u3000*', 'b'): not a source term"),
-        ({"glossary": [{"source": "a"}, {"source": "a", "target": "c"}]}, "glossary[1]: 'a' has another target"),
+        ({"glossary": [{"source": "\u3000*", "target": "b"}]}, "glossary: "),
+        ({"glossary": [{"source": "a"}, {"source": "a", "target": "c"}]}, "glossary: "),
+        ({"q": ["x" * 200] * 5, "weights": True, "n_best": 10}, "weights: "),
     ],
-    "/v1/score": [({"translation": 1}, "translation: unknown field of /v1/score; did you mean translations?")],
-    "/v1/align": [
-        ({"n_best": 1}, "n_best: unknown field of /v1/align; send q, translations, "),
-        ({"translations": ["B", "A"]}, "translations: "),
-    ],
-    "/v1/memories": [({"alignment": 1}, "alignment: unknown field of /v1/memories; did you mean alignments?")],
 }
 
 
+@pytest.fixture(scope="module")
+def two_targets() -> Iterator[Client]:
+    with serving(pairs=[("en", "de"), ("en", "es")]) as client:
+        yield client
+
+
 @pytest.mark.parametrize(
-    ("path", "fields", "problem"), [(path, *case) for path, cases in MISTAKES.items() for case in cases]
+    ("path", "fields", "problem"), [(path, *case) for path, cases in REFUSED.items() for case in cases]
 )
-def test_mistakes_are_named(client: Client, path: str, fields: dict[str, Any], problem: str) -> None:
-    pair = {"source": "en", "target": "de"} if path == "/translate" else {}
-    status, answer = client.post(path, **{"q": "a", **pair, **fields})
-    assert status == 400 and answer["error"].startswith(problem)
-    assert client.translate("a") == "A"  # the server goes on
+def test_mistakes_are_named(
+    path: str, fields: dict[str, Any], problem: str, two_targets: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.server.answers.MAX_WEIGHTS", 1_000_000)
+    status, error = two_targets.post(path, **{"q": "a", **PAIR, **fields})
+    assert status == 400 and error.startswith(problem), error
+    assert two_targets.translate("a") == "A"  # the server goes on
 
 
-def test_server_goes_on_after_a_defect(client: Client) -> None:
-    assert client.translate("crash") == (500, "internal error of the server; its log has the cause")
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [("/translate", {"format": "html"}), ("/v1/translate", {"glossary": [{"source": "a", "target": "b"}]})],
+)
+def test_tags_and_terms_need_attention(
+    path: str, fields: dict[str, Any], client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client.translator.attention, "reads_source", False)
+    status, error = client.post(path, q="a", **fields)
+    assert status == 400 and error.startswith(*fields)
+
+
+def test_server_goes_on_after_a_defect_and_shows_no_file(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    for line, reason in (("crash", "broken"), ("glossary", "/private/terms.tsv")):
+        status, error = client.translate(line)
+        assert status == 500 and reason not in error
+        assert client.stream(q=["a", line]) == [("error", {"error": error})]
+        assert capsys.readouterr().err.count(reason) == 2
     assert client.translate("a") == "A"
 
 
-def test_file_of_the_server_that_became_wrong_is_named_in_its_log_only(
-    client: Client, capsys: pytest.CaptureFixture[str]
-) -> None:
-    message = "the server cannot use one of its files; its log names it"
-    assert client.translate("glossary") == (500, message)
-    assert client.stream(q="glossary") == [("error", {"error": message})]
-    for path, line in zip(("/translate", "stream"), capsys.readouterr().err.splitlines(), strict=True):
-        assert line == f"error: {path}: /private/terms.tsv:1: 'a': has another target above; keep one of them"
-
-
+@pytest.mark.parametrize("path", ["/translate", "/detect", "/v1/translate"])
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "headers", "status"),
     [
-        (b"", "q: missing"),
-        (b"{", "cannot be read"),
-        (b"[1]", "not a JSON object"),
-        (b"[" * 100_000, "cannot be read"),
+        (b"", {}, 400),
+        (b"{", {}, 400),
+        (b"[1]", {}, 400),
+        (b"[" * 100_000, {}, 400),
+        (b'{"q": "\xc3"}', {}, 400),
+        (b'{"q": "\\ud800"}', {}, 400),
+        (b"q=%c3%28", {"kind": FORM}, 400),
+        (b'{"q": "a"}', {"Content-Encoding": "gzip"}, 415),
     ],
 )
-def test_damaged_body_is_refused(client: Client, data: bytes, words: str) -> None:
-    status, answer = client.send("/translate", data)
-    assert status == 400 and words in answer["error"]
-
-
-PART = '--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n%s\r\n'
-
-
-@pytest.mark.parametrize(
-    ("kind", "data"),
-    [
-        ("application/json", '{"q": "a", "source": "en", "q": "b"}'),
-        ("application/x-www-form-urlencoded", "q=a&q=b"),
-        ("multipart/form-data; boundary=x", f"{PART % 'a'}{PART % 'b'}--x--"),
-    ],
-)
-def test_a_field_that_is_given_twice_is_refused(client: Client, kind: str, data: str) -> None:
-    status, answer = client.send("/translate", data.encode(), kind)
-    assert status == 400 and answer["error"].startswith("q: given more than once; send it once")
-
-
-def test_compressed_body_is_named(client: Client) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", client.port)
-    for coding, status in (("gzip", 415), ("identity", 200), ("gzip", 415)):  # over one connection
-        connection.request("POST", "/translate", b'{"q": "a", "target": "de"}', {"Content-Encoding": coding})
-        answer = connection.getresponse()
-        assert (b"send the body without compression" in answer.read()) == (status == 415)
-        assert answer.status == status
-    connection.close()
-
-
-@pytest.mark.parametrize("path", ["/translate", "/detect", "/v1/translate", "/v1/score", "/v1/align", "/v1/memories"])
-@pytest.mark.parametrize(
-    ("kind", "data"), [("application/json", b'{"q": "\xc3"}'), ("application/x-www-form-urlencoded", b"q=%c3%28")]
-)
-def test_invalid_utf_8_is_refused_on_every_path(client: Client, path: str, kind: str, data: bytes) -> None:
-    status, answer = client.send(path, data, kind)
-    assert status == 400 and "cannot be read" in answer["error"]
+def test_damaged_body_is_refused(client: Client, path: str, data: bytes, headers: dict[str, str], status: int) -> None:
+    assert client.send(path, data, **headers)[0] == status
 
 
 def test_unknown_paths_and_methods(client: Client) -> None:
-    assert client.send("/nothing")[0] == 404
-    assert client.send("/translate")[0] == 405
-    assert client.send("/v1/memories/x", method="DELETE")[0] == 404
+    assert client.send("/nothing")[0] == 404 and client.send("/translate")[0] == 405
 
 
-def test_body_above_the_limit_is_refused_before_it_is_read(client: Client) -> None:
-    with socket.create_connection(("127.0.0.1", client.port)) as connection:
-        connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 99000000\r\n\r\n")
-        assert b" 413 " in connection.recv(100)
-
-
-def test_body_without_a_length_is_refused_above_the_limit(client: Client) -> None:
+@pytest.mark.parametrize("length", [b"Content-Length: 99000000", b"Transfer-Encoding: chunked"])
+def test_body_above_the_limit_is_not_read(client: Client, length: bytes) -> None:
     part = b"x" * (1 << 20)
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
-        connection.sendall(b"POST /v1/translate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-        with contextlib.suppress(ConnectionError):  # the server need not read all of it
-            for _ in range(10):
+        connection.sendall(b"POST /v1/translate HTTP/1.1\r\nHost: x\r\n" + length + b"\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(10 if b"chunked" in length else 0):
                 connection.sendall(b"%x\r\n%b\r\n" % (len(part), part))
         assert b" 413 " in connection.recv(100)
-    assert client.translate("a") == "A"
 
 
 def test_slow_bodies_end_and_delay_nobody(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,17 +235,16 @@ def test_overload_is_refused_and_what_waits_is_answered() -> None:
         wait_until(lambda: client.translator.batches)
         waiting = [pool.submit(client.translate, [f"{n} x", f"{n} y"]) for n in range(3)]
         wait_until(lambda: client.model.waiting == 6)
-        assert client.translate("b") == (429, "too many lines wait; try again in some seconds")
+        assert client.translate("b")[0] == 429
         client.translator.released.set()
         assert first.result() == "A"
         assert [answer.result() for answer in waiting] == [[f"{n} X", f"{n} Y"] for n in range(3)]
         assert client.model.waiting == 0
-        assert client.translate("\n".join("abcdefg")) == (413, "q: 7 lines; send at most 6 at once")
+        assert client.translate("\n".join("abcdefg"))[0] == 413
 
 
 def test_a_long_request_does_not_delay_a_short_one() -> None:
-    limits = reading.Limits(max_characters=None, max_texts=1000, max_alternatives=0)
-    with serving(limits=limits, max_waiting=1000) as client, ThreadPoolExecutor(3) as pool:
+    with serving(limits=MANY, max_waiting=1000) as client, ThreadPoolExecutor(3) as pool:
         client.translator.released.clear()
         blocked = pool.submit(client.translate, "a")
         wait_until(lambda: client.translator.batches)
@@ -311,55 +257,41 @@ def test_a_long_request_does_not_delay_a_short_one() -> None:
         assert "short" in client.translator.batches[1]
 
 
-def test_client_that_leaves_and_request_that_takes_too_long_are_dropped() -> None:
-    with serving(timeout_s=2.0) as client, ThreadPoolExecutor(2) as pool:
+@pytest.mark.parametrize("path", ["/translate", "/v1/translate"])
+def test_client_that_leaves_and_request_that_takes_too_long_are_dropped(path: str) -> None:
+    with serving(limits=MANY, max_waiting=1000, timeout_s=2.0) as client, ThreadPoolExecutor(2) as pool:
         client.translator.released.clear()
         first = pool.submit(client.translate, "a")
         wait_until(lambda: client.translator.batches)
         leaving = http.client.HTTPConnection("127.0.0.1", client.port)
-        body = json.dumps({"q": "left", "source": "en", "target": "de"})
-        leaving.request("POST", "/translate", body, {"Content-Type": "application/json"})
-        wait_until(lambda: client.model.waiting == 1)
+        stream = {"stream": True} if path == "/v1/translate" else {}
+        leaving.request("POST", path, json.dumps({"q": ["left"] * 500, **stream}), {"Content-Type": JSON})
+        wait_until(lambda: client.model.waiting == 500)
+        if stream:
+            leaving.getresponse().close()
         leaving.close()
         assert first.result()[0] == 503
         client.translator.released.set()
-        assert client.translate("b") == "B"
+        assert client.translate("b") == "B" and client.model.waiting == 0
         assert not any("left" in batch for batch in client.translator.batches)
 
 
-def test_keys_and_rates() -> None:
-    with serving(keys=["secret"], per_minute=4) as client:
-        assert client.translate("a")[0] == 403
-        assert client.translate("a", api_key="wrong")[0] == 403
+def test_keys() -> None:
+    with serving(keys=["secret"]) as client:
+        assert client.translate("a")[0] == client.translate("a", api_key="wrong")[0] == 403
         assert client.translate("a", api_key="secret") == "A"
+        body = json.dumps({"q": "a"}).encode()
+        assert texts(client.send("/v1/translate", body, Authorization="Bearer secret")) == ["A"]
         assert client.send("/frontend/settings")[1]["keyRequired"] is True
-        client.translate("a", api_key="secret")
-        assert client.translate("a", api_key="secret")[0] == 429
         assert client.send("/health") == (200, {"status": "ok"})
-
-
-def test_clients_of_a_proxy_on_the_same_machine_are_counted_apart() -> None:
-    with serving(per_minute=1) as client:
-        for address, status in (("203.0.113.1", 200), ("203.0.113.2", 200), ("203.0.113.1", 429), (None, 200)):
-            connection = http.client.HTTPConnection("127.0.0.1", client.port)
-            forwarded = {"X-Forwarded-For": address} if address else {}
-            connection.request("POST", "/translate?q=a&target=de", headers=forwarded)
-            answer = connection.getresponse()
-            answer.read()
-            connection.close()
-            assert answer.status == status
 
 
 def test_scripts_of_named_pages_may_use_the_server() -> None:
     page = "https://example.org"
     with serving(origins=[f"{page}/"]) as client:
-        for method, path, header in (
-            ("POST", "/translate", "content-type"),
-            ("POST", "/v1/translate", "authorization"),
-            ("DELETE", "/v1/memories/x", "authorization"),
-        ):
+        for path, header in (("/translate", "content-type"), ("/v1/translate", "authorization")):
             connection = http.client.HTTPConnection("127.0.0.1", client.port)
-            asked = {"Access-Control-Request-Method": method, "Access-Control-Request-Headers": header}
+            asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": header}
             for origin, allowed in ((page, page), ("https://example.com", None)):
                 connection.request("OPTIONS", path, headers={"Origin": origin, **asked})
                 answer = connection.getresponse()
@@ -377,8 +309,8 @@ def test_each_pair_of_languages_has_its_model() -> None:
         assert client.translate("a", source="de", target="fr")[0] == 400
         pytest.importorskip("py3langid")
         text = "Die Katze schläft auf dem alten Sofa."
-        status, answer = client.post("/translate", q=text, source="auto", target="en")
-        assert status == 200 and answer["detectedLanguage"]["language"] == "de"
+        detected = client.post("/detect", q=text)[1]
+        assert detected[0]["language"] == "de" and detected[0]["confidence"] > 50
         for form, same in (("text", f"{text}\n\n {text}"), ("html", f"<p>{text} &amp;<br> <b>{text}</b></p>")):
             for source in ("auto", "de"):  # the text is in the language that the client wants
                 fields = {"source": source, "target": "de", "format": form, "alternatives": 1}
@@ -393,33 +325,19 @@ def test_named_models_of_one_pair() -> None:
     other.translate = lambda lines, *_, **__: [Translation(f"other {line}") for line in lines]  # type: ignore[method-assign]
     with serving(translators={"a": Upper(), "b": other}) as client:
         listed = client.send("/v1/models")[1]
-        assert [(model["name"], model["source"], model["target"]) for model in listed["models"]] == [
-            ("a", "en", "de"),
-            ("b", "en", "de"),
-        ]
-        assert (
-            listed["limits"]
-            == {
-                "characters": 200,
-                "texts": 5,
-                "n_best": 4,
-                "weights": 4_000_000,
-            }
-            and listed["key_required"] is False
-        )
+        assert [model["name"] for model in listed["models"]] == ["a", "b"] and listed["key_required"] is False
         for fields, expected in (({}, "X"), ({"model": "a"}, "X"), ({"model": "b"}, "other x")):
-            assert client.post("/v1/translate", q="x", **fields)[1]["translations"][0]["text"] == expected
-        status, answer = client.post("/v1/translate", q="x", model="c")
-        assert (status, answer["error"]) == (400, "model=c: unknown for en to de; choose from a, b")
+            assert texts(client.post("/v1/translate", q="x", **fields)) == [expected]
 
 
 def test_stream_has_the_answers_in_order_and_goes_on_after_a_line_that_fails() -> None:
-    limits = reading.Limits(max_characters=None, max_texts=100, max_alternatives=3)
     lines = [*"abcdefg" * 5, "too long", "", "z"]
-    with serving(limits=limits) as client:
+    with serving(limits=MANY) as client:
         events = client.stream(q=lines, n_best=2)
-        failed = ("error", {"index": 35, "error": "a source of 9,999 pieces"})
-        assert events[35] == failed and events[-1] == ("done", {"lines": 38})
+        assert [(name, fields.get("index")) for name, fields in events if name != "translation"] == [
+            ("error", 35),
+            ("done", None),
+        ]
         answers = client.post("/v1/translate", q=[line for line in lines if line != "too long"], n_best=2)[1]
         streamed = [fields for name, fields in events if name == "translation"]
         assert [fields.pop("index") for fields in streamed] == [*range(35), 36, 37]
@@ -427,56 +345,18 @@ def test_stream_has_the_answers_in_order_and_goes_on_after_a_line_that_fails() -
         assert max(map(len, client.translator.batches[:3])) <= 16  # the first lines do not wait for the last
 
 
-def test_stream_names_errors(client: Client) -> None:
-    message = "internal error of the server; its log has the cause"
-    assert client.stream(q=["a", "crash"]) == [("error", {"error": message})]
-    assert client.post("/v1/translate", q="x" * 201, stream=True)[0] == 400
-    with serving(timeout_s=0.5) as slow:
-        slow.translator.released.clear()
-        assert slow.stream(q="a") == [("error", {"error": "not finished within 0.5 s; send less text at once"})]
-
-
-def test_client_that_leaves_a_stream_stops_its_work() -> None:
-    limits = reading.Limits(max_characters=None, max_texts=1000, max_alternatives=0)
-    with serving(limits=limits, max_waiting=1000) as client:
+def test_stream_ends_in_time() -> None:
+    with serving(timeout_s=0.5) as client:
         client.translator.released.clear()
-        leaving = http.client.HTTPConnection("127.0.0.1", client.port)
-        body = json.dumps({"q": ["left"] * 500, "stream": True})
-        leaving.request("POST", "/v1/translate", body, {"Content-Type": "application/json"})
-        wait_until(lambda: client.translator.batches)
-        leaving.getresponse().close()
-        leaving.close()
-        wait_until(lambda: client.model._requests[0].future.cancelled())
-        client.translator.released.set()
-        assert client.translate("b") == "B" and client.model.waiting == 0
-        assert sum(map(len, client.translator.batches)) == 16 + 1
+        [(name, fields)] = client.stream(q="a")
+        assert name == "error" and "index" not in fields
 
 
-def test_reload_swaps_the_model_between_requests(client: Client) -> None:
-    before = client.model.translator
-    client.model._load = lambda: "new"  # type: ignore[assignment, return-value]
-    client.server.reload()
-    assert client.model.translator == "new"
-    client.model.translator = before
-    client.model._load = lambda: (_ for _ in ()).throw(OSError("gone"))
-    client.server.reload()
-    assert client.translate("a") == "A"
-
-
-def test_description_names_every_path(client: Client) -> None:
-    description = client.send("/openapi.json")[1]
-    routes = {(route.path, method) for route in client.server.app().routes for method in route.methods}  # type: ignore[attr-defined]
-    described = {(path, method.upper()) for path, methods in description["paths"].items() for method in methods}
-    assert described == {(path, method) for path, method in routes if method != "HEAD"}
-
-
-def test_metrics_count_requests(client: Client) -> None:
-    client.translate("a")
-    client.translate(None)
-    connection = http.client.HTTPConnection("127.0.0.1", client.port)
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    connection.close()
-    assert 'nmt_requests_total{path="/translate",status="200"} 1.0' in text
-    assert 'nmt_requests_total{path="/translate",status="400"} 1.0' in text
+def test_metrics_count_requests() -> None:
+    with serving() as client:
+        client.translate("a")
+        client.translate(None)
+        text = client.send("/metrics")[1]
+    for status in (200, 400):
+        assert f'nmt_requests_total{{path="/translate",status="{status}"}} 1.0' in text
     assert "nmt_translated_lines 1.0" in text

@@ -12,7 +12,6 @@ from served import Client, serving
 from server.word_models import tiny_translator
 
 from nmt.search.options import SearchOptions
-from nmt.server.memories import Memories
 
 pytest.importorskip("sentencex")
 
@@ -24,8 +23,7 @@ EN = SearchOptions(sentences="en")
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     translators = {name: tiny_translator(f"{name}Attention") for name in ("Memory", "Bahdanau")}
-    memories = Memories(limit=2, max_bytes=10**6, minutes=5)
-    with serving(translators=translators, sentences=True, memories=memories) as client:
+    with serving(translators=translators, sentences=True) as client:
         yield client
 
 
@@ -76,18 +74,9 @@ def test_a_request_may_translate_whole_lines(client: Client) -> None:
     assert client.post("/v1/translate", q=line, prefix=begin)[1]["translations"][0]["text"].startswith(begin)
 
 
-def test_what_cannot_be_split_is_refused(client: Client) -> None:
-    stored = client.post("/v1/memories", q=FIRST)[1]["id"]
-    for fields, words in (
-        ({"q": FIRST, "prefix": "a"}, "sentences=true: the prefix belongs to a whole text; remove one of them"),
-        ({"memory": stored}, "sentences=true: the memory belongs to a whole text; remove one of them"),
-    ):
-        assert client.post("/v1/translate", sentences=True, **fields) == (400, {"error": words})
-    assert client.post("/v1/translate", memory=stored)[0] == 200
-    with serving() as other:
-        status, answer = other.post("/v1/translate", q="a", sentences=True)
-        assert status == 400 and answer["error"].startswith("sentences=true: this server splits no lines; ask the")
-        assert other.translate("a. b.") == "A. B."
+def test_a_prefix_is_not_split(client: Client) -> None:
+    status, error = client.post("/v1/translate", sentences=True, q=FIRST, prefix="a")
+    assert status == 400 and error.startswith("sentences=true: ")
 
 
 @pytest.mark.parametrize(("source", "expected"), [("de", "de"), ("pt-BR", "pt-BR"), ("english", "en")])
