@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import re
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +13,6 @@ import torch
 from torch.optim import Adam
 
 from nmt.errors import UserError
-from nmt.files.private import MARK
 from nmt.inference.engines import OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.translator import Translator
@@ -217,15 +212,3 @@ def loss_curve(model: Seq2Seq, *, updates: int = 40, seed: int = 3) -> list[floa
         optimizer.step()
         losses.append(loss.item())
     return losses
-
-
-def leave_private_folder(folder: Path, number: int, *, process: int, host: str | None = None, age_s: float = 0) -> Path:
-    """Make the private folder that a killed process leaves."""
-    path = folder / f".nmt-{number:016x}.partial"
-    path.mkdir(mode=0o700)
-    (path / MARK).write_text(json.dumps({"process": process, "host": host or platform.node()}))
-    (path / "new").mkdir()
-    (path / "new" / "a").write_text("half")
-    for name in ("new", MARK, "."):
-        os.utime(path / name, (0, time.time() - age_s))
-    return path

@@ -224,10 +224,10 @@ def new_figure(width: float, height: float, layout: Literal["constrained"] | Non
     return figure
 
 
-def save_figure(figure: Figure, path: Path, *, user_named: bool = False, **settings: Any) -> None:
+def save_figure(figure: Figure, path: Path, **settings: Any) -> None:
     """Write a PNG, SVG or PDF file, chosen by the suffix of ``path``. Equal figures give equal files.
 
-    ``user_named``: see ``replace_file``. ``settings`` are those of ``Figure.savefig``.
+    ``settings`` are those of ``Figure.savefig``.
     """
     import matplotlib
 
@@ -235,7 +235,7 @@ def save_figure(figure: Figure, path: Path, *, user_named: bool = False, **setti
     date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
     # Fonts that are embedded as they are (42) keep the text of a PDF searchable; publishers refuse the default, type 3.
     options: dict[Any, Any] = {"svg.hashsalt": path.name, "pdf.fonttype": 42}
-    with fonts_for(()), matplotlib.rc_context(options), replace_file(path, user_named=user_named) as file:
+    with fonts_for(()), matplotlib.rc_context(options), replace_file(path) as file:
         figure.savefig(file, dpi=DPI, format=form, metadata=date, **settings)
 
 

@@ -50,13 +50,12 @@ def save_heatmap(
     title: str = "",
     signed: bool = False,
     gold: Collection[Link] | None = None,
-    user_named: bool = False,
 ) -> None:
     """Draw ``matrix`` (T, S) with ``source`` tokens across and ``target`` tokens down.
 
     The suffix of ``path`` selects PNG, SVG or PDF. Colours go from 0 to 1 (see ``scale_of``); ``signed`` weights have
     a scale with 0 in its middle. ``gold`` links (source, target) are outlined. A side of more than ``MAX_LABELS``
-    tokens is numbered, and one of more than ``MAX_CELLS`` is compressed. ``user_named``: see ``replace_file``. Equal
+    tokens is numbered, and one of more than ``MAX_CELLS`` is compressed. Equal
     arguments give equal files. Raises UserError for any other suffix, for an empty side, for links outside the pair, or
     if the file cannot be written. Warns of characters that no installed font has.
     """
@@ -73,7 +72,7 @@ def save_heatmap(
     if not matrix.size:
         raise UserError(f"{path}: the source or the translation is empty; draw pairs with at least one word a side")
     figure = draw_heatmap(matrix, source, target, title=title, signed=signed, gold=gold or ())
-    save_figure(figure, path, user_named=user_named, bbox_inches="tight")  # room for long labels
+    save_figure(figure, path, bbox_inches="tight")  # room for long labels
 
 
 def draw_heatmap(
@@ -168,9 +167,9 @@ class Heatmap:
         path, shown = Path(path), self.title if title else ""
         if path.suffix.lower() == ".html":
             page = alignment_page([self._example()], title=self.title, signed=self.signed, heading=title)
-            write_lines(path, page.rstrip("\n").split("\n"), user_named=True)
+            write_lines(path, page.rstrip("\n").split("\n"))
             return path
-        settings: Any = {"signed": self.signed, "gold": self.gold, "user_named": True}
+        settings: Any = {"signed": self.signed, "gold": self.gold}
         save_heatmap(self.weights, self.source, self.target, path, title=shown, **settings)
         return path
 

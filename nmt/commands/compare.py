@@ -22,9 +22,9 @@ from nmt.comparison.models import (
 from nmt.config.init_from import read_yaml
 from nmt.config.overrides import config_dir, key_of
 from nmt.config.plain import read_options
-from nmt.config.runs import changed_code, join_options
+from nmt.config.runs import join_options
 from nmt.errors import UserError, counted, print_message
-from nmt.files.locks import own_folder, require_own
+from nmt.files.atomic import own_folder, require_own
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE
 
 if TYPE_CHECKING:
@@ -95,9 +95,6 @@ def _given_runs(options: CompareOptions, training: Sequence[str]) -> _Selection:
                 missing.append(folder)
             else:
                 folders.setdefault(Path(os.path.realpath(folder)), folder)
-    for folder in folders.values():
-        if changed := changed_code(folder):
-            print_message(f"warning: {folder}: code of {changed} has changed since it was trained; train it again")
     if not folders:
         raise UserError(f"models=[{','.join(options.models)}]: no run has finished; repeat the sweep to finish them")
     return _Selection([read_run(folder) for folder in folders.values()], missing)

@@ -22,7 +22,7 @@ from nmt.commands.options import (
 from nmt.commands.streams import print_path, require_stdout
 from nmt.data.pair import Pair
 from nmt.errors import UserError, counted, print_message
-from nmt.files.locks import own_folder, require_own
+from nmt.files.atomic import own_folder, require_own
 from nmt.inference.engines import EngineName
 from nmt.inference.run_files import ALIGNMENTS
 from nmt.search.options import SearchOptions
@@ -59,8 +59,7 @@ In a picture, a side of more than 250 tokens is labelled with numbers from 0. A 
 cells."""
 
 FIX = "choose another output="
-BUSY = "is drawing into it; wait until it ends, or choose another output="
-WRITTEN = re.compile(rf"[0-9]{{4,}}\.(png|svg|pdf)|{re.escape(ALIGNMENTS)}")
+BUSY = "another process is drawing into it; wait until it ends, or choose another output="
 MAX_PAGE_CELLS = 100_000  # for one pair: 8 MB of HTML
 
 
@@ -122,13 +121,13 @@ def heatmap(options: HeatmapOptions) -> None:
     translator = load_model(options.model, replace(options.load_settings, engine=engine))
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)
-    require_own(folder, fix=FIX, names=WRITTEN)
+    require_own(folder, fix=FIX)
     # Before the folder is created: a model may have nothing to draw.
     if options.slots:
         files = _draw_slots([*_slots(pairs, options, translator)], options, translator)
     else:
         files = _draw([*_examples(pairs, options, translator)], options, translator)
-    with own_folder(folder, busy=BUSY, fix=FIX, names=WRITTEN):
+    with own_folder(folder, busy=BUSY, fix=FIX):
         drawn = []
         for file in files:
             print_path(file)

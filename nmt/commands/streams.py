@@ -19,7 +19,7 @@ from nmt.data.text_files import STDIN as STDIN
 from nmt.data.text_files import decode_lines, read_lines
 from nmt.errors import UserError, counted, print_message, printable
 from nmt.files.atomic import compressed, replace_file
-from nmt.files.compression import COMPRESSED, UNWRITABLE, opener
+from nmt.files.compression import COMPRESSED, opener
 from nmt.files.reading import open_regular
 
 GROUP = 512  # lines translated together: enough to fill batches, few enough for early results
@@ -150,14 +150,12 @@ def line_writer(path: str | None, *, keep: bool = True) -> Iterator[Callable[[It
 
     Stdout is flushed after each call. The file, compressed as its name says, is written atomically, unless it is the
     one that stdout is redirected to. If an error stops the block and ``keep`` is set, the lines that were written so
-    far go to ``PATH.unfinished``, and a message says so. Raises UserError for a name of another format.
+    far go to ``PATH.unfinished``, and a message says so.
     """
     if path is None or is_stdout(path):
         require_stdout("keep it open, or set output=FILE")
         yield _write_to_stdout
         return
-    if path.lower().endswith(UNWRITABLE):
-        raise UserError(f"{path}: output is plain text; choose a name such as out.txt or out.txt.gz")
     done = 0
 
     def write(lines: Iterable[str]) -> None:
@@ -166,7 +164,7 @@ def line_writer(path: str | None, *, keep: bool = True) -> Iterator[Callable[[It
         _write(stream, lines)
         done += len(lines)
 
-    with replace_file(path, user_named=True) as file:
+    with replace_file(path) as file:
         try:
             with compressed(file, path) as stream:
                 yield write
@@ -185,7 +183,7 @@ def _keep(file: BinaryIO, path: str) -> str:
     """Keep the lines written so far in a new file beside ``path``, and return its name."""
     with suppress(OSError):
         file.flush()
-    ending = next((ending for ending in COMPRESSED if path.endswith(ending)), "")
+    ending = Path(path).suffix if path.endswith(COMPRESSED) else ""
     names = (f"{path.removesuffix(ending)}.unfinished{number}{ending}" for number in ("", *map(str, range(2, 10000))))
     name = next(name for name in names if not os.path.lexists(name))
     number = file.fileno()

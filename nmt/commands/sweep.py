@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import platform
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,15 +28,13 @@ from nmt.config.runs import (
 )
 from nmt.data.sources import PreparedData, missing_files
 from nmt.errors import Interrupted, UserError, print_message
-from nmt.files.atomic import make_folder, open_regular_to_write, write_lines
-from nmt.files.locks import LOCK_FILE, lock_folder, own_folder, require_own
-from nmt.files.private import delete
+from nmt.files.atomic import LOCK_FILE, lock_folder, make_folder, own_folder, require_own, write_lines
 from nmt.files.reading import read_json
-from nmt.files.source_code import toolkit_version
 from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, METRICS_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.text.prepared_settings import missing_parts
 from nmt.training.distributed import detect_launch
 from nmt.training.settings import Train
+from nmt.version import __version__
 
 if TYPE_CHECKING:
     from nmt.training.run import TrainingResult
@@ -187,9 +185,7 @@ def _results(job: Job, train: TrainJob) -> dict[str, Any]:
 def _other_version(summary_file: Path) -> str:
     """Return a phrase that names the version that trained a finished run; empty for the present version."""
     version = (read_json(summary_file).get("toolkit") or {}).get("version")
-    return (
-        "" if version in (None, toolkit_version()) else f", trained by version {version} (this is {toolkit_version()})"
-    )
+    return "" if version in (None, __version__) else f", trained by version {version} (this is {__version__})"
 
 
 def _clear(folder: Path) -> None:
@@ -198,7 +194,7 @@ def _clear(folder: Path) -> None:
     with lock_folder(folder):
         for entry in folder.iterdir():
             if entry.name != LOCK_FILE:
-                delete(entry)
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
 def _measured(folder: Path, summary: dict[str, Any]) -> dict[str, Any]:
@@ -229,7 +225,7 @@ def _log(job: Job, in_this_process: bool) -> Iterator[None]:
     file = Path(f"{job.folder}.log")
     print_message(f"{job.folder.name}: started; its messages are in {file}")
     make_folder(file.parent)
-    with io.TextIOWrapper(open_regular_to_write(file), encoding="utf-8") as log, redirect_stderr(log):
+    with open(file, "w", encoding="utf-8") as log, redirect_stderr(log):
         yield
     print_message(f"{job.folder.name}: finished")
 

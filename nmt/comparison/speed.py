@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from nmt.comparison.measures import Measurements
@@ -18,7 +19,6 @@ from nmt.comparison.models import CompareOptions, FinishedRun, Model, TestSet
 from nmt.errors import UserError, print_message, reason
 from nmt.files.atomic import make_folder
 from nmt.files.checksum import fingerprint
-from nmt.files.private import private_folder
 from nmt.inference.engines import GRAPH_SUFFIX
 from nmt.inference.scores import corpus_scores
 
@@ -135,12 +135,11 @@ def run_worker(job: Mapping[str, Any]) -> dict[str, Any]:
 def _exports(report: Path, trust: Sequence[str]) -> Iterator[Callable[[FinishedRun], Path]]:
     """Yield a function that exports the model of a run, once, into a temporary folder, and returns that folder.
 
-    The graphs do not go into the run: they would change the engine that nmt-translate selects for it. The temporary
-    folder is in that of the report, whose next comparison deletes what a killed one left.
+    The graphs do not go into the run: they would change the engine that nmt-translate selects for it.
     """
     make_folder(report)
-    with private_folder(report) as private:
-        parent = private.resolve()  # other processes read it
+    with TemporaryDirectory(dir=report) as private:
+        parent = Path(private).resolve()  # other processes read it
         folders: dict[str, Path] = {}
 
         def export(run: FinishedRun) -> Path:

@@ -20,10 +20,9 @@ from nmt.config.init_from import TEXT_CHANGES, UNRELATED, flatten, read_yaml, tr
 from nmt.config.overrides import config_dir, key_of
 from nmt.data.sources import PreparedData
 from nmt.errors import UserError, counted, print_message
-from nmt.files.atomic import make_folder, write_lines
+from nmt.files.atomic import LOCK_FILE, lock_folder, make_folder, write_lines
 from nmt.files.checksum import checksum
-from nmt.files.locks import LOCK_FILE, lock_folder
-from nmt.files.reading import read_json, read_text, refuse_links
+from nmt.files.reading import read_json, read_text
 from nmt.files.source_code import changed_modules, code_of
 from nmt.inference.run_files import (
     CHECKPOINTS,
@@ -147,7 +146,7 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
     if unfinished is not None:
         command = resume_command(unfinished, arguments)
         print_message(f"{unfinished} is unfinished; to continue it instead, stop this run and use: {command}")
-    if config.resume and (changed := changed_code(folder)):
+    if config.resume and (changed := changed_code(folder, config)):
         print_message(
             f"warning: {folder}: code of {changed} has changed since this run was started; "
             "the rest of its training uses the new code"
@@ -298,7 +297,6 @@ def run_to_resume(folder: Path, arguments: Sequence[str], training: TrainingSett
         raise UserError(
             f"resume=true: {folder} stopped before its first checkpoint; delete this folder and start again"
         )
-    refuse_links(folder)
     return folder
 
 
@@ -422,16 +420,13 @@ def refuse_other_settings(config: Train, folder: Path) -> None:
         raise UserError(f"{folder}: was trained with {before}, not {now}; choose another name=, or delete that folder")
 
 
-def changed_code(folder: Path) -> str:
-    """Return the modules whose code has changed since the run in ``folder`` was started, as text; empty if none has.
-
-    Runs of earlier versions have no record of their code.
-    """
+def changed_code(folder: Path, config: Train) -> str:
+    """Return the modules whose code has changed since the run in ``folder`` was started, as text; empty if none has."""
     try:
         stored = read_json(folder / CODE_FILE)
     except (OSError, ValueError):
         return ""
-    return " and ".join(changed_modules(stored, toolkit=True))
+    return " and ".join(changed_modules(stored, plain(config)))
 
 
 def given_files(config: Train) -> dict[str, int | str]:
@@ -483,7 +478,7 @@ def refuse_changed_sources(config: Train, folder: Path) -> None:
     """
     if not (folder / SUMMARY_FILE).is_file() and not has_checkpoint(folder):
         return
-    changed = [f"code of {code} has"] if (code := changed_code(folder)) else []
+    changed = [f"code of {code} has"] if (code := changed_code(folder, config)) else []
     if changed := [*changed, *_changed_files(config, folder)]:
         raise UserError(
             f"{folder}: {' and '.join(changed)} changed since it was trained; choose another name=, "

@@ -11,8 +11,7 @@ from typing import Annotated, Literal, TypedDict
 
 from nmt.data.pair import Pair
 from nmt.data.text_files import iterate_pairs, missing_problem, read_lines, read_pairs
-from nmt.errors import counted, print_message
-from nmt.files.compression import MARKUP, format_ending
+from nmt.errors import counted
 from nmt.settings.arguments import Above, AtMost
 
 NO_FILES: Files = {"src": None, "tgt": None}
@@ -67,17 +66,7 @@ class ParallelFiles:
 
         Raises UserError for text that is damaged or not parallel.
         """
-        self._warn_of_markup()
         return {part: self._read(files) for part, files in self.parts.items()}
-
-    def _warn_of_markup(self) -> None:
-        """Warn of files whose names say that their lines are not plain sentences."""
-        for part, files in self.parts.items():
-            for key in ("src", "tgt"):
-                for name in _names(files)[key]:
-                    if (ending := format_ending(name)) in MARKUP:
-                        fix = "use data=table" if ending == ".jsonl" else "give a file with its sentences only"
-                        print_message(f"warning: data.{part}.{key}={name}: read as plain text, with its markup; {fix}")
 
     def _read(self, files: Files) -> Iterable[Pair]:
         sources, targets, links = ([self.folder / name for name in names] for names in _names(files).values())

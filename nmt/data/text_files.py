@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from nmt.data.invisible import BYTE_ORDER_MARK
 from nmt.data.links import LinkSettings, links_of_first, parse_links, require_links
 from nmt.data.pair import Pair
 from nmt.errors import UserError, counted, print_message
-from nmt.files.compression import COMPRESSED, ROOTS, foreign_format, is_damage, opener, shell_name
+from nmt.files.compression import is_damage, opener
 
 STDIN = "<stdin>"
 _opened: list[Any] = []  # the stdin that was read last
@@ -52,28 +51,20 @@ def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
 def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     """Yield the lines of a stream that yields bytes, such as ``sys.stdin.buffer``; errors call it ``name``."""
     for number, raw in enumerate(stream, start=1):
-        if number == 1 or (number < 9 and raw.startswith(ROOTS)):
-            _check_format(raw, name)
+        if number == 1:
+            if b"\0" in raw:
+                raise UserError(f"{name}: not UTF-8 text; convert it to UTF-8")
             if b"\r" in raw.removesuffix(b"\r") and not raw.endswith(b"\n"):  # the only line of its file
                 raise UserError(cr_problem(name))
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            encoding, others = _likely_encodings(raw)
             raise UserError(
-                f"{name}:{number}: invalid UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1});"
-                f" convert the file to UTF-8, such as iconv -f {encoding} -t UTF-8 {shell_name(name)} > NEW; {others}"
+                f"{name}:{number}: invalid UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1}); "
+                "convert the file to UTF-8, such as iconv -f CP1252 -t UTF-8"
             ) from None
         line = line.removesuffix("\n").removesuffix("\r")
         yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-
-
-def _likely_encodings(line: bytes) -> tuple[str, str]:
-    """Return the likeliest encoding of a line that is not UTF-8, and the names of those of other languages."""
-    if not re.search(rb"[\x80-\xff]{4}", line):  # as in text with Latin letters, of which some have accents
-        return "CP1252", "CP1252 is that of Western Europe; Polish and Czech have CP1250, Turkish CP1254"
-    languages = "Greek CP1253, Hebrew CP1255, Arabic CP1256, Thai CP874, Chinese GB18030, Japanese CP932, Korean CP949"
-    return "CP1251", f"CP1251 is that of Russian; {languages}"
 
 
 def require_newlines(lines: Iterable[str], name: str | Path) -> Iterator[str]:
@@ -102,7 +93,7 @@ def missing_problem(file: Path) -> str:
 
 def cr_problem(name: str | Path) -> str:
     """Return the error text for a file whose lines end in CR."""
-    return f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < {shell_name(str(name))} > NEW"
+    return f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < OLD > NEW"
 
 
 class _File(FileIO):
@@ -149,34 +140,14 @@ def _size_and_time(stream: Any, name: str) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _check_format(first: bytes, name: str) -> None:
-    """Raise UserError if the first line of a file shows that it is not UTF-8 text."""
-    if foreign := foreign_format(first, name):
-        raise UserError(f"{name}: {foreign}")
-
-
 def _read_problem(name: str, count: int, error: Exception) -> str:
     """Return the error text for a file that cannot be read further after ``count`` lines."""
     if is_damage(error):
-        kind, magic = next(described for ending, described in COMPRESSED.items() if name.endswith(ending))
-        head = _head(name)
-        if head is not None and not head.startswith(magic):
-            inside = foreign_format(head, name) or f"give it a name without .{name.rpartition('.')[2]}"
-            return f"{name}: not {kind} data; {inside}"
-        padding = f"or remove padding: {kind} -dc OLD | {kind} > NEW"
-        return f"{name}:{count + 1}: damaged {kind} data; get a new copy of the file, {padding}"
+        return f"{name}:{count + 1}: damaged compressed data; get a new copy, or rename it if it is plain text"
     if isinstance(error, OSError):
         folder = "" if Path(name).is_absolute() else f" (in {Path.cwd()})"
         return f"{name}: {error.strerror or error}{folder}; check the file name"
     raise error
-
-
-def _head(name: str) -> bytes | None:
-    """Return the first bytes of a file, or None for a pipe, whose bytes can be read only once."""
-    if not os.path.isfile(name):
-        return None
-    with open(name, "rb") as stream:
-        return stream.read(512)
 
 
 def read_pairs(

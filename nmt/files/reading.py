@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import ZIP_STORED, BadZipFile, ZipFile
-
-from nmt.errors import UserError
 
 # Far above what the toolkit writes: a configuration has 3 kB, 4 levels and 100 values.
 MAX_BYTES = 1 << 18
@@ -26,17 +22,9 @@ FOLDER_ATTRIBUTE = 0x10  # of MS-DOS, in the list of members
 
 def open_regular(path: str | Path) -> BinaryIO:
     """Open a file for reading. Raises OSError unless it is a regular file: reading a named pipe would wait forever."""
-    flags = (getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))  # none exists everywhere
-    return open(open_descriptor(path, os.O_RDONLY | sum(flags)), "rb")
-
-
-def open_descriptor(path: str | Path, flags: int) -> int:
-    """Open a file, or create it, as the ``flags`` of ``os.open`` say. Raises OSError unless it is a regular file."""
-    descriptor = os.open(path, flags, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
+    if Path(path).exists() and not Path(path).is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return descriptor
+    return open(path, "rb")
 
 
 def require_regular(path: Path) -> Path:
@@ -84,32 +72,6 @@ def require_plain(value: Any) -> Any:
         elif item is not None and not isinstance(item, int | float | str):
             raise ValueError(f"a value is of type {type(item).__name__}")
     return value
-
-
-def refuse_links(folder: Path, names: Collection[str] | None = None) -> None:
-    """Raise UserError if ``folder`` contains a symbolic link: whoever made it chose what a write replaces.
-
-    ``folder`` itself may be a link, because the user names it. Folders nested deeper than ``MAX_DEPTH`` are refused
-    too: Python cannot delete or search thousands of levels. With ``names``, only these entries count.
-    """
-    pending = [(folder, 1)]
-    while pending:
-        inner, depth = pending.pop()
-        try:
-            entries = sorted(os.scandir(inner), key=lambda entry: entry.name)
-        except FileNotFoundError:  # another process has deleted a temporary folder
-            continue
-        for entry in entries:
-            if names is not None and entry.name not in names:
-                continue
-            path = Path(entry.path)
-            if entry.is_symlink():
-                target = os.readlink(path)
-                raise UserError(f"{path}: a symbolic link inside a result folder; replace it with a copy of {target}")
-            if entry.is_dir():
-                if depth == MAX_DEPTH:
-                    raise UserError(f"{path}: more than {MAX_DEPTH} nested folders; move them out of {folder}")
-                pending.append((path, depth + 1))
 
 
 def check_members(archive: ZipFile, path: Path) -> None:

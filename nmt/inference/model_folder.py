@@ -226,7 +226,7 @@ def load_folder(
     if adapter is not None:
         base = Base(folder, model_fingerprint(folder))  # before loading: the file may be replaced meanwhile
         trained = load_folder(folder, trust=trust, key=key)
-        _warn_of_changed_code(adapter)
+        _warn_of_changed_code(adapter, trained.config, trust)
         apply_adapter(trained.model, adapter, base=base)
         if infinite := non_finite(trained.model.state_dict()):
             raise UserError(f"adapter={adapter}: {infinite} has infinite values or NaN; train the adapter again")
@@ -239,17 +239,18 @@ def load_folder(
         problem = "has no model.pt" if folder.is_dir() else "no such folder"
         raise UserError(f"{key}={folder}: {problem}; {fix}")
     trained = unpack(read_checkpoint(file), file=file, trust=trust)
-    _warn_of_changed_code(folder)
+    _warn_of_changed_code(folder, trained.config, trust)
     return trained
 
 
-def _warn_of_changed_code(folder: Path) -> None:
+def _warn_of_changed_code(folder: Path, config: Mapping[str, Any], trust: Sequence[str]) -> None:
     """Warn where the code of a trusted package that the model uses has changed since its training."""
     try:
         stored = read_json(folder / CODE_FILE)
-    except (OSError, ValueError):  # also of an earlier version
+    except (OSError, ValueError):
         return
-    changed = changed_modules(stored, groups=MODEL_GROUPS)
+    model = {group: config[group] for group in MODEL_GROUPS}
+    changed = [name for name in changed_modules(stored, {**model, "trust": trust}) if name != "nmt"]
     if changed and multiprocessing.parent_process() is None:  # the parent of workers warns for them
         _warn_once(f"{folder}: code of {' and '.join(changed)} has changed since this model was trained")
 

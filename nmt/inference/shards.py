@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from nmt.errors import UserError, counted, print_message
-from nmt.files.atomic import write_bytes
+from nmt.files.atomic import LOCK_FILE, own_folder, write_bytes
 from nmt.files.checksum import fingerprint
-from nmt.files.locks import LOCK_FILE, own_folder
-from nmt.files.private import remove_leftovers
 from nmt.files.reading import read_json
 from nmt.files.records import Records
 from nmt.inference.engines import EngineName, LoadSettings
@@ -182,7 +180,7 @@ def translator_fingerprint(translator: Translator, folders: Sequence[Path], adap
 
 SETTINGS = "settings.json"
 CONTENTS = ("model", "glossary")  # stored as fingerprints, which say nothing to a reader
-BUSY = "is writing into it; wait until it ends, or choose another output="
+BUSY = "another process is writing into it; wait until it ends, or choose another output="
 
 
 class ShardStore:
@@ -242,8 +240,7 @@ def open_store(folder: Path, settings: Mapping[str, Any]) -> Iterator[ShardStore
     """
     keep = True
     try:
-        with own_folder(folder, busy=BUSY, fix="rename it, or choose another output=", derived=True):
-            remove_leftovers(folder, locked=True)
+        with own_folder(folder, busy=BUSY, fix="rename it, or choose another output="):
             if set(os.listdir(folder)) - {LOCK_FILE} and not (folder / SETTINGS).is_file():
                 raise UserError(f"{folder}: not a folder of finished shards; rename it, or choose another output=")
             store = ShardStore(folder)

@@ -11,20 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError, counted, print_message
+from nmt.files.atomic import LOCK_FILE, own_folder
 from nmt.files.checksum import checksum
-from nmt.files.locks import LOCK_FILE, own_folder
-from nmt.files.private import NAME as LEFTOVER
-from nmt.files.private import delete, remove_leftovers
 from nmt.files.records import Records
 from nmt.text.pair_counts import NoPairs
 
 PROGRESS = "progress"
 JOB = "job"
-BUSY = "is writing it; wait until it ends"
+BUSY = "another process is writing it; wait until it ends"
 FIX = "rename it, or choose another output="
 # Everything that nmt-prepare writes there.
 WRITTEN = re.compile(
-    rf"{re.escape(LOCK_FILE)}|{PROGRESS}|settings\.json|(source|target)\.model|\w+(-\d+)?\.arrow|{LEFTOVER.pattern}"
+    rf"{re.escape(LOCK_FILE)}|{PROGRESS}|settings\.json|(source|target)\.model|\w+(-\d+)?\.arrow|\.nmt-.*\.partial"
 )
 
 
@@ -41,8 +39,8 @@ class Unfinished:
             return
         for path in self.folder.iterdir():
             if path not in (self._records.folder, self.folder / LOCK_FILE):
-                delete(path)
-        delete(self._records.folder)
+                path.unlink()
+        shutil.rmtree(self._records.folder, ignore_errors=True)
         self.write(JOB, job)
 
     def write(self, name: str, record: Mapping[str, Any]) -> None:
@@ -70,7 +68,6 @@ class Unfinished:
         os.replace(self.folder, folder)  # first: a command that is killed before leaves all records, or nothing
         shutil.rmtree(folder / PROGRESS)
         (folder / LOCK_FILE).unlink()
-        remove_leftovers(folder, locked=True)
 
 
 @contextmanager
@@ -81,7 +78,7 @@ def unfinished_folder(output: Path) -> Iterator[Unfinished]:
     another process holds it, or if it may be someone else's.
     """
     folder = output.with_name(f"{output.name}.partial")
-    with own_folder(folder, busy=BUSY, fix=FIX, derived=True):
+    with own_folder(folder, busy=BUSY, fix=FIX):
         if foreign := sorted(name for name in os.listdir(folder) if not WRITTEN.fullmatch(name)):
             raise UserError(f"{folder}: holds {foreign[0]}, which this command has not written; {FIX}")
         try:

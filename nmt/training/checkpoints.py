@@ -22,7 +22,6 @@ from torch.nn import Module
 from nmt.errors import STOP_SIGNALS, UserError
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import require_format
-from nmt.files.compression import shell_name
 from nmt.inference.model_folder import non_finite
 from nmt.inference.run_files import LAST_CHECKPOINT
 from nmt.training.distributed import from_first, gather, rank, sums, world_size
@@ -75,7 +74,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
         except UserError as error:
             fix = "start a new run"
             if others := sorted(set(Path(path).parent.glob("*.ckpt")) - {Path(path)}, key=os.path.getmtime):
-                fix = f"to continue from an earlier one: cp {shell_name(str(others[-1]))} {shell_name(str(path))}"
+                fix = f"to continue from an earlier one: cp {others[-1]} {path}"
             raise UserError(f"{error}; {fix}") from None
         require_format(checkpoint.get("format"), FORMAT, name=path, fix="start a new run")
         return checkpoint

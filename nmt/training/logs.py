@@ -6,7 +6,6 @@ No log may stop a run: its errors are warnings.
 from __future__ import annotations
 
 import csv
-import io
 import json
 import logging
 import os
@@ -24,7 +23,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import Logger
 
 from nmt.errors import UserError, counted, print_message, reason
-from nmt.files.atomic import open_regular_to_write, write_lines
+from nmt.files.atomic import write_lines
 from nmt.files.reading import read_json
 from nmt.inference.run_files import METRICS_FILE
 from nmt.settings.arguments import parameters_of
@@ -180,7 +179,7 @@ class MetricsFile(Guarded):
         if not self.path.parent.is_dir():
             raise DeletedRun(self.path.parent)
         new = not self.path.exists()
-        with io.TextIOWrapper(open_regular_to_write(self.path, append=True), encoding="utf-8", newline="") as file:
+        with open(self.path, "a", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             if new:
                 writer.writeheader()

@@ -14,8 +14,7 @@ import torch
 
 from nmt.data.sources import PreparedData, load_pairs, pairs_from_python
 from nmt.errors import UserError, counted, print_message, reason
-from nmt.files.locks import lock_folder
-from nmt.files.private import remove_leftovers
+from nmt.files.atomic import lock_folder, remove_leftovers
 from nmt.inference.model_folder import TrainedModel, choose_device, load_folder
 from nmt.inference.run_files import CHECKPOINTS
 from nmt.inference.scores import choose_tokenizer
@@ -66,9 +65,8 @@ def train_into(
     try:
         if rank() != 0:
             return _train(folder, config, pairs, store_config, None)
-        with lock_folder(folder, must_stay=True):
-            for path in (folder, folder / CHECKPOINTS):
-                remove_leftovers(path, locked=True)
+        with lock_folder(folder):
+            remove_leftovers(folder / CHECKPOINTS)
             with open_tracker(config.logger, folder, resume=config.resume, trust=config.trust) as tracker:
                 return _train(folder, config, pairs, store_config, tracker)
     except Exception as error:

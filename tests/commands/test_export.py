@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import expect_error, leave_private_folder
+from builders import expect_error
 from commands.processes import run_without_torch
 from commands.texts import TEXT, Call
 from sharded import SETTINGS
@@ -155,18 +155,6 @@ def test_a_shortlist_is_not_replaced_by_torch(run: Path) -> None:
     expect_error("has no shortlist; write one with nmt-export", Translator.load, run, engine="auto", shortlist=True)
     (run / "onnx" / "shortlist.npz").touch()
     expect_error("source.model: cannot be read as a tokenizer", Translator.load, run, engine="auto", shortlist=True)
-
-
-@pytest.mark.thorough
-def test_export_keeps_recent_temporary_folders_and_deletes_old_ones(run: Path) -> None:
-    recent = leave_private_folder(run, 1, process=1)
-    for number in (2, 3):
-        leave_private_folder(run, number, process=1, age_s=90_000)
-    (run / "onnx" / "shortlist.npz").touch()
-    export([f"model={run}", "engine=onnx", "shortlist=null"])
-    assert [file.name for file in sorted(run.iterdir())] == [recent.name, "model.pt", "onnx"]
-    assert (recent / "new" / "a").read_text() == "half"
-    assert not (run / "onnx" / "shortlist.npz").exists()
 
 
 @pytest.mark.thorough

@@ -7,14 +7,11 @@ import gzip
 import io
 import lzma
 import os
-import re
 import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
-from builders import expect_error, refusal
+from builders import expect_error
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,19 +65,6 @@ def test_pairs_are_read_with_sure_and_possible_links(tmp_path: Path) -> None:
         read_pairs(source, target, write(tmp_path / "a.links", b"0-0\n0-0\n"))
 
 
-def archive(kind: str, content: bytes) -> bytes:
-    stream = io.BytesIO()
-    if kind == "zip":
-        with zipfile.ZipFile(stream, "w") as members:
-            members.writestr("word/document.xml", content)
-        return stream.getvalue()
-    with tarfile.open(fileobj=stream, mode="w") as members:
-        member = tarfile.TarInfo("train.en")
-        member.size = len(content)
-        members.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
-
-
 TEXT = "ein Haus\ndas größere Haus\n"
 PACK = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
 
@@ -101,81 +85,32 @@ def test_compressed_text_is_read_and_written_by_the_end_of_its_name(tmp_path: Pa
     assert len([*read_lines(file)]) == 2 * 99 * 2
     for content in (damaged[:-9], damaged[:20] + b"?" * 9 + damaged[29:], damaged + b"?", damaged + b"?" * 99999):
         file.write_bytes(content)
-        with pytest.raises(UserError, match=rf"x\.txt{ending}:\d+: damaged (gzip|xz|bzip2) data; get a new copy"):
-            list(read_lines(file))
-
-
-def test_padding_that_only_other_programs_read_is_refused_with_the_command_that_removes_it(tmp_path: Path) -> None:
-    """Python's reader reads no padding between xz streams, and little behind those of bzip2."""
-    for program, ending, padding in (("xz", "xz", bytes(4) + PACK[".xz"](b"b\n")), ("bzip2", "bz2", bytes(99999))):
-        file = tmp_path / f"x.{ending}"
-        file.write_bytes(PACK[f".{ending}"](b"a\n") + padding)
-        with pytest.raises(
-            UserError, match=rf"{ending}:2: .*, or remove padding: {program} -dc OLD \| {program} > NEW$"
-        ):
-            list(read_lines(file))
+        expect_error(str(file), list, read_lines(file))
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content"),
     [
-        (
-            "x.txt",
-            gzip.compress(b"a\nb\n", mtime=0),
-            "x.txt: gzip data; decompress it, or give it a name that ends in .gz",
-        ),
-        ("x.txt", lzma.compress(b"a\n"), "x.txt: xz data; decompress it, or give it a name that ends in .xz"),
-        ("x.gz", b"plain text\n", "x.gz: not gzip data; give it a name without .gz"),
-        ("x.zst", b"\x28\xb5\x2f\xfd\x04\x00", "x.zst: zstandard data; decompress it: zstd -d x.zst"),
-        (
-            "x.zip",
-            archive("zip", b"a"),
-            "x.zip: a ZIP archive or an Office document; extract it: unzip x.zip, or save it as plain text",
-        ),
-        ("x.docx", archive("zip", b"a"), "x.docx: a word processor's document; save it as plain text in UTF-8"),
-        ("x.xlsx", archive("zip", b"a"), "x.xlsx: a spreadsheet; save it as tab-separated text (.tsv) in UTF-8"),
-        (
-            "x.tar.gz",
-            gzip.compress(archive("tar", b"a\n"), mtime=0),
-            "x.tar.gz: a tar archive; extract it: tar xf x.tar.gz",
-        ),
-        ("x.txt", b"%PDF-1.7\n%\xe2\xe3\n", "x.txt: a PDF document; extract its text: pdftotext x.txt"),
-        ("x.tmx", b'<?xml version="1.0"?>\n<tmx/>\n', "x.tmx: XML; write its sentences to two text files"),
-        ("x.mqxliff", b"<xliff/>\n", "x.mqxliff: XML; write its sentences to two text files"),
-        (
-            "x.txt",
-            b'<?xml version="1.0"?>\n<!DOCTYPE TS>\n<TS version="2.1">\n',
-            "x.txt: XML; write its sentences to two",
-        ),
-        ("x.en", b'\xef\xbb\xbf<?xml version="1.0"?><xliff version="1.2">', "x.en: XML; write its sentences to two"),
-        ("x.lzma", lzma.compress(b"a", lzma.FORMAT_ALONE), "x.lzma: lzma data; decompress it: xz -d x.lzma"),
-        ("x.sgm.gz", gzip.compress(b"<refset>\n", mtime=0), "x.sgm.gz: SGML; write its sentences to two text files"),
-        ("x.txt", TEXT.encode("utf-16"), "x.txt: UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 x.txt > NEW"),
-        ("x.txt", TEXT.encode("utf-16-le"), "x.txt: UTF-16 text; convert it: iconv -f UTF-16LE -t UTF-8 x.txt > NEW"),
-        (
-            "x.txt.gz",
-            gzip.compress(TEXT.encode("utf-16"), mtime=0),
-            "x.txt.gz: UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 x.txt > NEW",
-        ),
-        ("x.txt", TEXT.encode("utf-32"), "x.txt: UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8 x.txt > NEW"),
-        ("x.txt", b"", "x.txt: empty file"),
-        ("x.txt", b"a\n\x1f\x8b\n", "x.txt:2: invalid UTF-8 (byte 0x8b at position 2)"),  # gzip only at the start
-        ("x.txt", b"a dog\ra cat\r", r"x.txt: its lines end in CR; convert it: tr '\r' '\n' < x.txt > NEW"),
-        ("a b.txt", b"a\rb", r"a b.txt: its lines end in CR; convert it: tr '\r' '\n' < 'a b.txt' > NEW"),
-        ("x.txt", TEXT.encode("latin1"), "x.txt:2: invalid UTF-8 (byte 0xf6 at position 7); convert the file to UTF-8"),
+        *(("x.txt", compress(TEXT.encode())) for compress in PACK.values()),
+        ("x.gz", b"plain text\n"),
+        *(("x.txt", TEXT.encode(encoding)) for encoding in ("utf-16", "utf-16-le", "utf-32", "latin1")),
+        ("x.txt.gz", gzip.compress(TEXT.encode("utf-16"))),
+        ("x.txt", b""),
+        ("x.txt", b"a dog\ra cat\r"),
+        ("x.txt", b"%PDF-1.7\n%\xe2\xe3\n"),
     ],
 )
-def test_what_is_not_utf8_text_is_named_with_the_command_that_converts_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, message: str
+def test_what_is_not_utf8_text_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(name).write_bytes(content)
-    assert refusal(list, read_lines(name)).startswith(message)
+    expect_error(name, list, read_lines(name))
 
 
 def test_pairs_whose_lines_end_in_cr_are_not_one_long_pair(tmp_path: Path) -> None:
     source, target = write(tmp_path / "a.en", b"a man\ra dog\r"), write(tmp_path / "a.de", b"ein Mann\rein Hund")
-    expect_error(r"a\.en: its lines end in CR; convert it: tr '.r' '.n' < \S+a\.en > NEW", read_pairs, source, target)
+    expect_error(str(source), read_pairs, source, target)
     write(source, b"a\rman\na dog\n")
     write(target, b"ein Mann\nein\rHund\n")
     assert read_pairs(source, target) == [Pair("a\rman", "ein Mann"), Pair("a dog", "ein\rHund")]
@@ -183,31 +118,7 @@ def test_pairs_whose_lines_end_in_cr_are_not_one_long_pair(tmp_path: Path) -> No
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r\ufeff\x00")), min_size=1))
 def test_utf8_text_is_taken_for_no_other_format(lines: list[str]) -> None:
-    if not lines[0].startswith(("%PDF-", "{\\rtf", "PAR1", "SQLite format 3", "7z\xbc", "BZh", "Rar!", "PK\x03")):
-        assert list(decode_lines([f"{line}\n".encode() for line in lines], "x")) == lines
-
-
-@pytest.mark.parametrize(
-    ("text", "charset"),
-    [
-        ("„Käse“ – it’s €5…\n", "CP1252"),
-        ("Привет, «мир»!\n", "CP1251"),
-        ("İyi ışık, çok güzel\n", "CP1254"),
-        ("Dzień dobry, żółw\n", "CP1250"),
-        ("Γεια σου\n", "CP1253"),
-        ("你好，世界\n", "GB18030"),
-        ("日本語です\n", "CP932"),
-        ("한국어 문장\n", "CP949"),
-    ],
-)
-def test_the_charset_of_the_language_is_named(tmp_path: Path, text: str, charset: str) -> None:
-    file = write(tmp_path / "a.csv", text.encode(charset))
-    with pytest.raises(UserError, match="invalid UTF-8") as caught:
-        list(read_lines(file))
-    message = str(caught.value)
-    assert charset in message
-    if charset in ("CP1252", "CP1251"):
-        assert re.findall(r"iconv -f (\S+)", message) == [charset]
+    assert list(decode_lines([f"{line}\n".encode() for line in lines], "x")) == lines
 
 
 @pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
@@ -239,8 +150,3 @@ def test_stdin_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a man\n")))
         assert read_pairs("-", file) == [Pair("a man", "ein Mann")]
         expect_error(r"^-: stdin was read already, and can be read once; name a file for ", read_pairs, file, file, "-")
-
-
-def test_gzip_data_on_stdin_are_recognised() -> None:
-    with pytest.raises(UserError, match=r"^<stdin>: gzip data; decompress it"):
-        list(decode_lines([gzip.compress(b"a\n", mtime=0)], "<stdin>"))

@@ -128,7 +128,7 @@ def test_an_empty_corpus_is_rejected_and_not_written(tmp_path: Path, tokenizer: 
 def test_a_full_disk_is_reported(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def on_full_disk(path: str, **_: Any) -> Iterator[Any]:
-        with atomic.replace_file("/dev/full", user_named=True) as stream:
+        with atomic.replace_file("/dev/full") as stream:
             yield stream
 
     monkeypatch.setattr("nmt.text.corpus.replace_file", on_full_disk)

@@ -12,7 +12,7 @@ from tiny import SMALL, on_prepared, refuse, same_model, stop_at, summary
 from nmt.commands.train import train
 from nmt.config.init_from import read_yaml
 from nmt.errors import UserError
-from nmt.files.locks import lock_folder
+from nmt.files.atomic import lock_folder
 from nmt.text.corpus import Corpus
 
 pytestmark = pytest.mark.thorough

@@ -19,7 +19,7 @@ from nmt.commands.sweep import _valid_loss, _write_table
 from nmt.commands.train import train
 from nmt.config.init_from import read_yaml
 from nmt.errors import UserError
-from nmt.files.locks import lock_folder
+from nmt.files.atomic import lock_folder
 
 pytestmark = pytest.mark.thorough
 

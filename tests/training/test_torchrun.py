@@ -21,7 +21,7 @@ from two_ranks import torchrun_environment
 from nmt.config.compose import train_config
 from nmt.config.runs import LAUNCH_FILE, restarted_arguments
 from nmt.errors import UserError
-from nmt.files.locks import lock_folder
+from nmt.files.atomic import lock_folder
 from nmt.training import distributed as ranks
 from nmt.training.checkpoints import BestCheckpoints, LastCheckpoint, Stopped
 from nmt.training.distributed import detect_launch, require_device
