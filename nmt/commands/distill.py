@@ -59,7 +59,7 @@ class DistillOptions(WorkerOptions):
     """The settings in conf/distill.yaml."""
 
     OWNERS = {
-        **dict.fromkeys(("search", "engine", "shortlist", "adapter", "workers"), ["model"]),
+        **dict.fromkeys(("search", "engine", "shortlist", "workers"), ["model"]),
     }
     translations: str | None
     src: str

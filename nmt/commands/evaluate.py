@@ -55,7 +55,7 @@ class EvaluateOptions(ModelOptions):
     """The settings in conf/evaluate.yaml."""
 
     OWNERS = {
-        **dict.fromkeys(("search", "engine", "adapter"), ["model"]),
+        **dict.fromkeys(("search", "engine"), ["model"]),
         **dict.fromkeys(("lowercase", "evaluation"), ["model", "hypotheses"]),
         "links_base": ["links"],
         "alignments_base": ["alignments"],
@@ -97,7 +97,7 @@ class EvaluateOptions(ModelOptions):
             raise UserError("tgt=null: no references; add tgt=FILE")
 
     def _check_alignments(self) -> None:
-        refuse_both(self, "alignments", "model", "adapter", "hypotheses")
+        refuse_both(self, "alignments", "model", "hypotheses")
         if self.links is None:
             raise UserError(f"links=null: alignments={self.alignments} needs gold links; add links=FILE")
         if (self.src is None) != (self.tgt is None):

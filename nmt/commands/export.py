@@ -28,7 +28,7 @@ HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-t
   nmt-export model=runs/demo shortlist=20                    also writes a list of likely target pieces
   nmt-translate model=runs/demo shortlist=true < in.txt      uses only the listed pieces: faster with engine=onnx
   nmt-export model=runs/demo output=deployed                 a new folder to copy to a machine without torch
-  nmt-export model=runs/demo adapter=runs/b output=deployed  merges an adapter that nmt-train adapt=lora has trained
+  nmt-export model=runs/adapter output=deployed              merges an adapter that nmt-train adapt=lora has trained
   nmt-translate model=deployed < in.txt                      needs only the packages in deployed/requirements.txt
 
 Attentions that write the source states one by one (delta, gated_delta, general_covariance with recall=true) still need
@@ -40,7 +40,6 @@ class ExportOptions:
     """The settings in conf/export.yaml."""
 
     model: str
-    adapter: str | None
     output: Folder | None
     engine: OnnxEngineName | None
     shortlist: Count | Literal["keep"] | None
@@ -57,11 +56,8 @@ def export(options: ExportOptions) -> None:
     """Write the graphs."""
     require_stdout()
     if options.output is None:
-        if options.adapter is not None or has_adapter(Path(options.model)):
-            key = "model" if options.adapter is None else "adapter"
-            raise UserError(
-                f"{key}={getattr(options, key)}: graphs with an adapter need a new folder; add output=FOLDER"
-            )
+        if has_adapter(Path(options.model)):
+            raise UserError(f"model={options.model}: graphs with an adapter need a new folder; add output=FOLDER")
         print_files(_write(options))
         return
     with output_folder(Path(options.output)) as folder:
@@ -72,12 +68,12 @@ def export(options: ExportOptions) -> None:
 
 def _write(options: ExportOptions, deployment: Path | None = None) -> Path:
     """Write the graphs into the run's folder, or a complete ``deployment``. Return the folder that was written."""
-    from nmt.inference.model_folder import model_fingerprint
+    from nmt.inference.adapter_file import model_fingerprint
 
     # Taken before loading: if the model is replaced during the export, the graphs must not count as its graphs.
     # If there is no model, load_model raises the error.
-    fingerprint = model_fingerprint(Path(options.model if options.adapter is None else options.adapter))
-    settings = LoadSettings(engine="torch", adapter=options.adapter, device="cpu", trust=options.trust)
+    fingerprint = model_fingerprint(Path(options.model))
+    settings = LoadSettings(engine="torch", device="cpu", trust=options.trust)
     trained = load_model(options.model, settings).trained
     from nmt.inference.onnx.export import export, write_deployment
 
@@ -86,8 +82,8 @@ def _write(options: ExportOptions, deployment: Path | None = None) -> Path:
     if deployment is not None:
         name = Path(options.output or "").name
         write_deployment(deployment, trained, likely, name=name, engines=engines, fingerprint=fingerprint)
-        card = Path(options.model if options.adapter is None else options.adapter) / CARD_FILE
-        if card.is_file():  # a run of an earlier version has none
+        card = Path(options.model) / CARD_FILE
+        if card.is_file():
             shutil.copyfile(card, deployment / CARD_FILE)
         return deployment
     if trained.model.attention.sequential:

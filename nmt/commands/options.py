@@ -90,7 +90,6 @@ def _with_included(file: Path) -> str:
 class ModelOptions:
     """The settings with which a command loads a model."""
 
-    adapter: str | None
     device: str
     threads: Threads | None
     trust: list[str]
@@ -98,9 +97,7 @@ class ModelOptions:
     @property
     def load_settings(self) -> LoadSettings:
         """These settings in the form that ``load_model`` takes."""
-        return LoadSettings(
-            engine="torch", device=self.device, threads=self.threads, trust=self.trust, adapter=self.adapter
-        )
+        return LoadSettings(engine="torch", device=self.device, threads=self.threads, trust=self.trust)
 
 
 @dataclass(frozen=True, kw_only=True)

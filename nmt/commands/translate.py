@@ -53,7 +53,6 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
   nmt-translate model=[runs/a,runs/b]                   an ensemble of models with one vocabulary
   nmt-translate model=runs/demo prefix=begin.txt        each translation begins with a line of this file
-  nmt-translate model=runs/demo adapter=runs/b          with an adapter that nmt-train adapt=lora has trained
   nmt-translate model=runs/demo input=big.txt.gz output=out.txt workers=8     eight processes; continues after a stop
 
 A blank line gives an empty line. A translation has at most {MAX_LENGTH_CEILING} pieces. A line that is too long

@@ -450,7 +450,7 @@ def given_files(config: Train) -> dict[str, int | str]:
             checksums[f"data.folder={config.data.folder}"] = text
     models = (config.init_from, None if config.guide is None else config.guide.get("model"))
     for model in filter(None, models):
-        from nmt.inference.model_folder import model_fingerprint  # imports torch
+        from nmt.inference.adapter_file import model_fingerprint  # imports torch
 
         checksums[model] = model_fingerprint(Path(model))
     return checksums

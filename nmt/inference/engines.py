@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from nmt.data.invisible import Invisible
@@ -54,7 +53,6 @@ class LoadSettings:
     threads: int | None = None
     trust: Sequence[str] = ()
     shortlist: bool = False
-    adapter: str | Path | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "trust", tuple(text_list(self.trust, "trust", what="packages")))

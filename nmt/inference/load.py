@@ -26,7 +26,7 @@ KEPT_MB = 256  # of freed memory; 64 were enough for batches of a Transformer wi
 def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> LoadedModel:
     """Load the model of a run's folder, or of a deployment, for the engine that ``settings`` select.
 
-    Several folders are an ensemble. An adapter, or a folder that holds one, needs torch. Raises UserError if the folder
+    Several folders are an ensemble. A folder that holds an adapter needs torch. Raises UserError if the folder
     holds no model for this engine, or if the engine does not support the other settings.
     """
     keep_freed_memory(KEPT_MB)
@@ -39,12 +39,11 @@ def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> L
     threads = settings.threads
     if threads is not None and not (isinstance(threads, int) and threads >= 1):
         raise UserError(f"threads={threads!r}: must be a whole number of at least 1; remove threads= to use all cores")
-    adapted = settings.adapter is not None or has_adapter(folder)
+    adapted = has_adapter(folder)
     if adapted and engine.startswith("onnx"):
-        words = [f"model={folder}", *([] if settings.adapter is None else [f"adapter={settings.adapter}"])]
         raise UserError(
-            f"engine={engine}: adapters need engine=torch; remove engine={engine}, or write graphs that include the "
-            f"adapter with nmt-export {shlex.join(words)} output=FOLDER"
+            f"engine={engine}: an adapter needs engine=torch; remove engine={engine}, or write graphs that include it "
+            f"with {shlex.join(['nmt-export', f'model={folder}'])} output=FOLDER"
         )
     model = None
     if engine.startswith("onnx"):
@@ -62,10 +61,8 @@ def _load_ensemble(names: Sequence[str], settings: LoadSettings) -> LoadedModel:
     """Load the models of these folders as an ensemble. Raises UserError if they cannot translate together."""
     from nmt.inference.ensemble import Ensemble
 
-    for key in ("adapter", "shortlist"):
-        if value := getattr(settings, key):
-            given = "true" if value is True else value
-            raise UserError(f"{key}={given}: belongs to one model; remove it, or name one model")
+    if settings.shortlist:
+        raise UserError("shortlist=true: belongs to one model; remove it, or name one model")
     if not names:
         raise UserError("model=[]: no model; name at least one folder")
     models = [load(name, settings) for name in names]
@@ -106,7 +103,6 @@ def load_torch(folder: Path, settings: LoadSettings) -> TrainedModel:
 
     if settings.threads is not None:
         torch.set_num_threads(torch_threads(settings.threads))
-    adapter = None if settings.adapter is None else Path(settings.adapter)
-    trained = load_folder(folder, trust=settings.trust, adapter=adapter)
+    trained = load_folder(folder, trust=settings.trust)
     trained.model.to(choose_device(settings.device))
     return trained

@@ -1,45 +1,32 @@
-"""Load and save a trained model: ``model.pt`` or ``adapter.safetensors`` in a run's folder.
-
-``model.pt`` holds weights, configuration and tokenizers. An adapter holds low-rank updates of another run's model:
-tensors ``NAME.A`` and ``NAME.B`` for each adapted matrix. Its metadata ``adapter`` is a JSON object with ``format``,
-``base`` (fingerprint of the model that was adapted), ``base_folder`` (its folder, relative to that of the adapter),
-``rank``, ``alpha`` and ``digest`` (fingerprint of the tensors and the other entries).
-"""
+"""Load and save a trained model: ``model.pt`` in a run's folder, which holds weights, configuration and tokenizers."""
 
 from __future__ import annotations
 
-import json
 import multiprocessing
-import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save
-from torch import Tensor
 
 from nmt.data.invisible import KINDS
 from nmt.errors import UserError, print_message, reason
-from nmt.files.atomic import replace_file
-from nmt.files.checkpoint import read_checkpoint, read_tensors, write_checkpoint
-from nmt.files.checksum import archive_fingerprint, fingerprint, require_format
-from nmt.files.reading import open_regular, read_json, require_plain
+from nmt.files.checkpoint import read_checkpoint, write_checkpoint
+from nmt.files.checksum import require_format
+from nmt.files.reading import read_json, require_plain
 from nmt.files.source_code import changed_modules
+from nmt.inference.adapter_file import Base, apply_adapter, read_adapter
 from nmt.inference.engines import AttentionProperties, Properties, stored_tokenizer
-from nmt.inference.run_files import ADAPTER, CODE_FILE, MODEL_FILE, has_adapter, has_checkpoint
+from nmt.inference.run_files import CODE_FILE, MODEL_FILE, has_adapter, has_checkpoint
 from nmt.inference.torch_engine import TorchEngine
-from nmt.model.adapter import add_updates, matrices, updates
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search.search import MAX_HYPOTHESES
-from nmt.settings.arguments import Count, Positive
-from nmt.settings.build import MODEL_GROUPS, ModelSettings, build, plain, problems
+from nmt.settings.build import MODEL_GROUPS, ModelSettings
 from nmt.text.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -213,23 +200,18 @@ def save_folder(folder: Path, trained: TrainedModel) -> None:
     write_checkpoint(folder / MODEL_FILE, pack(trained))
 
 
-def load_folder(
-    folder: Path, *, trust: Sequence[str] = (), key: str = "model", adapter: Path | None = None
-) -> TrainedModel:
-    """Load the model of a run's folder, with the updates of the run ``adapter`` merged into it.
+def load_folder(folder: Path, *, trust: Sequence[str] = (), key: str = "model") -> TrainedModel:
+    """Load the model of a run's folder. That of an adapter is its base with the updates merged into it.
 
-    A folder that holds an adapter only is loaded with the model that it was trained for. Raises UserError if the folder
-    has no readable model; ``key`` is the setting that named the folder.
+    Raises UserError if the folder has no readable model; ``key`` is the setting that named the folder.
     """
-    if adapter is None and has_adapter(folder):
-        folder, adapter = find_base(folder, key=key), folder
-    if adapter is not None:
-        base = Base(folder, model_fingerprint(folder))  # before loading: the file may be replaced meanwhile
-        trained = load_folder(folder, trust=trust, key=key)
-        _warn_of_changed_code(adapter, trained.config, trust)
-        apply_adapter(trained.model, adapter, base=base)
+    if has_adapter(folder):
+        adapter = read_adapter(folder, key=key)
+        trained = load_folder(adapter.base, trust=trust, key=key)
+        _warn_of_changed_code(folder, trained.config, trust)
+        apply_adapter(trained.model, adapter)
         if infinite := non_finite(trained.model.state_dict()):
-            raise UserError(f"adapter={adapter}: {infinite} has infinite values or NaN; train the adapter again")
+            raise UserError(f"{key}={folder}: {infinite} has infinite values or NaN; train the adapter again")
         return trained
     file = folder / MODEL_FILE
     if not file.is_file():
@@ -266,147 +248,3 @@ def _as_tensor(data: bytes) -> torch.Tensor:
 
 def _as_bytes(data: torch.Tensor) -> bytes:
     return bytes(data.numpy().tobytes())
-
-
-ADAPTER_FORMAT = 1
-DTYPES = {torch.float32, torch.float64}
-RETRAIN = "train the adapter again"
-Updates = dict[str, tuple[Tensor, Tensor]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdapterMetadata:
-    """The metadata ``adapter`` of an adapter's file; see the top of this module."""
-
-    format: int
-    base: str
-    base_folder: str
-    rank: Count
-    alpha: Positive
-    digest: str
-
-    def digest_of(self, tensors: Mapping[str, Tensor]) -> str:
-        """Return the fingerprint of the tensors and of all entries but ``digest``."""
-        return fingerprint({key: value for key, value in plain(self).items() if key != "digest"}, tensors)
-
-
-class Base(NamedTuple):
-    """The model that an adapter is trained for: its folder and its fingerprint."""
-
-    folder: Path
-    fingerprint: str
-
-
-def model_fingerprint(folder: Path) -> str:
-    """Return a string that changes whenever the model of a run's folder changes; empty if the folder has no model.
-
-    An adapter's file contains the fingerprint of its base, so that of the file identifies both.
-    """
-    try:
-        if (folder / MODEL_FILE).is_file():
-            return archive_fingerprint(folder / MODEL_FILE)
-        with open_regular(folder / ADAPTER) as file:
-            return fingerprint(file.read())
-    except (OSError, ValueError):  # no such file, or a path that no system accepts
-        return ""
-
-
-def save_adapter(folder: Path, model: Seq2Seq, base: Base, *, rank: int, alpha: float) -> Path:
-    """Write the updates of an adapted model into ``folder``, atomically, and return the file."""
-    tensors = {
-        f"{name}.{part}": getattr(update, part).detach().cpu().contiguous()
-        for name, update in updates(model).items()
-        for part in ("A", "B")
-    }
-    metadata = AdapterMetadata(
-        format=ADAPTER_FORMAT,
-        base=base.fingerprint,
-        base_folder=_relative(base.folder, folder),
-        rank=rank,
-        alpha=alpha,
-        digest="",
-    )
-    metadata = replace(metadata, digest=metadata.digest_of(tensors))
-    path = folder / ADAPTER
-    with replace_file(path, durable=True) as file:
-        file.write(save(tensors, {"adapter": json.dumps(plain(metadata))}))  # save_file would hide it from other users
-    return path
-
-
-def find_base(folder: Path, *, key: str = "model") -> Path:
-    """Return the folder of the model that the adapter in ``folder`` was trained for.
-
-    Raises UserError if it is not where it was, or if it holds another model now; ``key`` is the setting that named
-    ``folder``.
-    """
-    metadata, _ = _read(folder / ADAPTER)
-    base = Path(os.path.normpath(folder.resolve() / metadata.base_folder))
-    if model_fingerprint(base) == metadata.base:
-        return base
-    problem = "has changed since" if model_fingerprint(base) else "does not exist any more"
-    raise UserError(
-        f"{key}={folder}: an adapter of the model in {base}, which {problem}; "
-        f"give that model and adapter={folder}, or train the adapter again"
-    )
-
-
-def apply_adapter(model: Seq2Seq, folder: Path, *, base: Base) -> None:
-    """Add the updates of the adapter in ``folder`` to the weights of ``model``, which was loaded from ``base``.
-
-    Raises UserError if the folder has no readable adapter, or one of another model.
-    """
-    if not has_adapter(folder):
-        problem = f"has no {ADAPTER}" if folder.is_dir() else "no such folder"
-        raise UserError(f"adapter={folder}: {problem}; name a run of nmt-train adapt=lora")
-    path = folder / ADAPTER
-    metadata, tensors = _read(path)
-    if metadata.base != base.fingerprint:
-        raise UserError(
-            f"adapter={folder}: trained for another model than model={base.folder}; name the model of its init_from"
-        )
-    if metadata.digest != metadata.digest_of(tensors):
-        raise UserError(f"{path}: damaged (wrong digest); {RETRAIN}")
-    add_updates(model, _pairs(path, model, tensors, rank=metadata.rank), scale=metadata.alpha / metadata.rank)
-
-
-def _pairs(path: Path, model: Seq2Seq, tensors: Mapping[str, Tensor], *, rank: int) -> Updates:
-    """Return (A, B) of each adapted matrix. Raises UserError unless ``model`` has such matrices."""
-    named = matrices(model)
-    pairs = {}
-    for name in sorted({key.rpartition(".")[0] for key in tensors}):
-        a = tensors.get(f"{name}.A")
-        b = tensors.get(f"{name}.B")
-        if name not in named or a is None or b is None:
-            raise UserError(f"{path}: {name}: not an update of a matrix of the model; {RETRAIN}")
-        rows, columns = named[name].weight.shape
-        used = min(rank, rows, columns)
-        if (a.shape, b.shape) != ((used, columns), (rows, used)) or not {a.dtype, b.dtype} <= DTYPES:
-            raise UserError(f"{path}: {name}: A or B has another shape or type than the model needs; {RETRAIN}")
-        if not (a.isfinite().all() and b.isfinite().all()):
-            raise UserError(f"{path}: {name}: contains infinite values or NaN; {RETRAIN}")
-        pairs[name] = (a, b)
-    if any(key.rpartition(".")[2] not in ("A", "B") for key in tensors) or not pairs:
-        raise UserError(f"{path}: not an adapter; name a run of nmt-train adapt=lora")
-    return pairs
-
-
-def _read(path: Path) -> tuple[AdapterMetadata, dict[str, Tensor]]:
-    """Return the metadata and the tensors. Raises UserError if the file is damaged or of another version."""
-    try:
-        stored, tensors = read_tensors(path)
-        metadata = require_plain(json.loads(stored["adapter"]))
-    except (SafetensorError, OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise UserError(f"{path}: cannot be read as an adapter ({reason(error)}); {RETRAIN}") from None
-    metadata = metadata if isinstance(metadata, dict) else {}
-    require_format(metadata.get("format"), ADAPTER_FORMAT, name=path, fix=RETRAIN)
-    if any(problems(metadata, AdapterMetadata, "")):
-        raise UserError(f"{path}: its metadata are not those of an adapter; {RETRAIN}")
-    return build(AdapterMetadata, metadata), tensors
-
-
-def _relative(path: Path, folder: Path) -> str:
-    """Return the path of ``path`` relative to ``folder``, so that both can be moved together."""
-    try:
-        return Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
-    except ValueError:  # on another drive of Windows
-        return path.resolve().as_posix()

@@ -94,7 +94,6 @@ class TranslateShard:
         settings = replace(
             settings,
             engine=engines.pop() if len(engines) == 1 else settings.engine,
-            adapter=None if settings.adapter is None else Path(settings.adapter).absolute(),
         )
         folders = [Path(folder).absolute() for folder in ([model] if isinstance(model, str | Path) else model)]
         search = translator.search_options(search, alignments=alignments)
@@ -106,7 +105,7 @@ class TranslateShard:
             search=search,
             scores=scores,
             alignments=alignments,
-            fingerprint=translator_fingerprint(translator, folders, settings.adapter),
+            fingerprint=translator_fingerprint(translator, folders),
             contents=_contents(search),
         )
 
@@ -149,7 +148,7 @@ class TranslateShard:
             # The command has read a part of every shard.
             translator = Translator(load(self.model, self.settings), check_text=False)
         folders = [self.model] if isinstance(self.model, Path) else self.model
-        if translator_fingerprint(translator, folders, self.settings.adapter) != self.fingerprint:
+        if translator_fingerprint(translator, folders) != self.fingerprint:
             raise UserError(
                 f"{', '.join(map(str, folders))}: the model was replaced while it translated; repeat the command"
             )
@@ -165,16 +164,16 @@ def _contents(search: SearchOptions) -> dict[str, str | None]:
     return {"glossary": None if glossary is None else fingerprint(read_glossary(glossary).targets)}
 
 
-def translator_fingerprint(translator: Translator, folders: Sequence[Path], adapter: str | Path | None) -> str:
-    """Return a string that changes whenever a model in ``folders`` changes, or the adapter."""
+def translator_fingerprint(translator: Translator, folders: Sequence[Path]) -> str:
+    """Return a string that changes whenever a model in ``folders`` changes."""
     fingerprints = list[str]()
     for folder, model in zip(folders, members(translator.loaded_model), strict=True):
         if isinstance(model, OnnxModel):
             fingerprints.append(fingerprint(model.properties.checksums))
             continue
-        from nmt.inference.model_folder import model_fingerprint  # imports torch
+        from nmt.inference.adapter_file import model_fingerprint  # imports torch
 
-        fingerprints += [model_fingerprint(Path(path)) for path in (folder, adapter) if path is not None]
+        fingerprints.append(model_fingerprint(Path(folder)))
     return " ".join(fingerprints)
 
 

@@ -83,7 +83,6 @@ class Translator(Reader):
         threads: int | None = None,
         trust: Sequence[str] = (),
         shortlist: bool = False,
-        adapter: str | Path | None = None,
     ) -> Self:
         """Load the model of a folder that nmt-train or ``nmt-export output=`` wrote.
 
@@ -93,10 +92,8 @@ class Translator(Reader):
         ``onnx`` and ``onnx-int8`` run on the CPU and need the graphs that nmt-export writes; ``auto`` selects ``onnx``
         if the folder has its graphs, as nmt-translate does, and warns about graphs that it cannot use.
         ``threads`` is the number of CPU threads; torch has one such number for the whole process. ``shortlist`` applies
-        to the ONNX engines only.
-        ``adapter`` is a run of ``nmt-train adapt=lora`` that started from this model; it runs in torch. ``trust`` names
-        packages besides nmt whose classes the model may use. Raises UserError if the folder holds no model for this
-        engine.
+        to the ONNX engines only. ``trust`` names packages besides nmt whose classes the model may use. Raises UserError
+        if the folder holds no model for this engine.
         """
         settings = LoadSettings(
             engine=engine,
@@ -104,7 +101,6 @@ class Translator(Reader):
             threads=threads,
             trust=trust,
             shortlist=shortlist,
-            adapter=adapter,
         )
         return cls(load(folder, settings))
 

@@ -25,7 +25,7 @@ from nmt.config.init_from import inherit_settings, read_yaml
 from nmt.config.runs import refuse_changed_settings, resumed_arguments
 from nmt.errors import UserError, printable
 from nmt.files.checksum import checksum, fingerprint
-from nmt.inference import model_folder
+from nmt.inference import adapter_file, model_folder
 from nmt.inference.engines import ABOUT, FOLDER, LoadSettings, OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, load_folder
 from nmt.inference.onnx.model import open_onnx
@@ -130,16 +130,12 @@ def write_adapter(folder: Path) -> None:
     for weight in model.parameters():
         if weight.requires_grad:
             torch.nn.init.normal_(weight)
-    base = model_folder.Base(folder / FINISHED, model_folder.model_fingerprint(folder / FINISHED))
-    model_folder.save_adapter(place, model, base, rank=2, alpha=1)
+    base = adapter_file.Base(folder / FINISHED, adapter_file.model_fingerprint(folder / FINISHED))
+    adapter_file.save_adapter(place, model, base, rank=2, alpha=1)
 
 
 def use_adapter(file: Path) -> object:
-    base = model_folder.Base(FINISHED, model_folder.model_fingerprint(FINISHED))
-    assert model_folder.find_base(file.parent).samefile(FINISHED)
-    model = copy.deepcopy(trained().model)
-    model_folder.apply_adapter(model, file.parent, base=base)
-    return digest(dict(model.state_dict()))
+    return digest(dict(load_folder(file.parent).model.state_dict()))
 
 
 def forge_digest(file: Path, *, inside: str | None = None) -> None:

@@ -118,7 +118,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("src=src tgt=one output=o model=GRAPHS", "src has 4 lines, one has 1 line"),
         ("src=nowhere tgt=tgt output=o model=GRAPHS", "nowhere: No such file"),
         ("src=src tgt=tgt output=- translations=tgt", NO_STDOUT),
-        ("src=src tgt=tgt output=o translations=tgt adapter=x", "adapter=x: has an effect only with model=; add it"),
         ("src=src tgt=tgt output=o translations=tgt workers=2", "workers=2: has an effect only with model=; add it"),
     ],
     align: [

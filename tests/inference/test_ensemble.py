@@ -133,7 +133,6 @@ def test_teacher_can_be_an_ensemble(folders: dict[str, Path], tmp_path: Path) ->
         ),
         (["memory", "lowercase"], {}, r"model=\S+lowercase: trained with data.lowercase=True, and \S+ with False; .+"),
         (["memory", "memory"], {"shortlist": True, "engine": "onnx"}, r"shortlist=true: \S.+"),
-        (["memory"], {"adapter": "runs/Law"}, r"adapter=runs/Law: belongs to one model; remove it, or name one model"),
     ],
 )
 def test_models_that_do_not_fit_are_refused_in_one_line(

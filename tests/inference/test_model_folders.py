@@ -1,0 +1,299 @@
+"""Models of strangers: a damaged or forged model or adapter is refused in one line, before it runs or allocates."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import time
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from builders import LUONG, MEMORY, random_trained, refusal, save_random, tiny_config
+from safetensors.torch import load_file, save_file
+
+from nmt.attention.multi_head import MultiHeadAttention
+from nmt.errors import UserError
+from nmt.files.checkpoint import write_checkpoint
+from nmt.files.checksum import fingerprint
+from nmt.inference.adapter_file import Base, model_fingerprint, save_adapter
+from nmt.inference.model_folder import load_folder, non_finite, pack
+from nmt.inference.translator import Translator
+from nmt.model import Seq2Seq
+from nmt.model.adapter import adapt, merge
+from nmt.model.build import SkipInitialisation, build_model
+from nmt.model.decoder import LSTMDecoder
+from nmt.model.encoder import LSTMEncoder
+from nmt.settings.build import ModelSettings
+from nmt.text.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.attack("forged model.pt")
+LOW_RANK = {"_target_": "nmt.attention.LowRankAttention", "slots": 5, "key_size": 4}
+MULTI_HEAD = {"_target_": "nmt.attention.MultiHeadAttention", "inner": LUONG, "heads": 2}
+TOKENIZER = Tokenizer.train(["the small dog sees a red house", "der kleine Hund sieht ein rotes Haus"], vocab_size=280)
+
+
+def contents(attention: dict[str, Any] = MULTI_HEAD) -> dict[str, Any]:
+    """Return the contents of a model.pt; by default, its attention has another one inside."""
+    config = deepcopy(tiny_config(attention))
+    config["tokenizer"] = {"kind": "bpe"}
+    return pack(random_trained(config, TOKENIZER, longest_source=12))
+
+
+def problem(folder: Path, stored: dict[str, Any]) -> str:
+    """Return the message with which ``load_folder`` refuses the contents; it has to come within seconds."""
+    write_checkpoint(folder / "model.pt", stored)
+    started = time.process_time()
+    message = refusal(load_folder, folder)
+    assert time.process_time() - started < 5
+    assert message.startswith(f"{folder}/model.pt: ") and "\n" not in message and len(message) < 500
+    return message
+
+
+def put(stored: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+    *path, last = key.split(".")
+    inner = stored
+    for name in path:
+        inner = inner[name]
+    inner[last] = value
+    return stored
+
+
+@pytest.mark.parametrize("place", ["encoder", "attention", "attention.inner", "decoder"])
+@pytest.mark.parametrize(
+    "target", ["zipfile.ZipFile", "nmt.model.encoder.pack_padded_sequence", "nmt.files.atomic.write_lines", "", "nmt"]
+)
+def test_no_constructor_runs_before_every_class_is_accepted(
+    tmp_path: Path, place: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = contents()
+    calls: list[str] = []
+    for part in (LSTMEncoder, MultiHeadAttention, LSTMDecoder):
+        monkeypatch.setattr(part, "__init__", lambda self, **settings: calls.append(type(self).__name__))
+    (tmp_path / "victim").write_text("text")
+    victim = {"_target_": target, "file": str(tmp_path / "victim"), "mode": "w", "path": str(tmp_path / "victim")}
+    assert f"_target_={target}: " in problem(tmp_path, put(stored, f"config.{place}", {**victim, "lines": []}))
+    assert calls == [] and (tmp_path / "victim").read_text() == "text"
+
+
+SIZES = [
+    *("config.encoder.layers", "config.encoder.hidden_size", "config.decoder.layers", "config.decoder.hidden_size"),
+    *("config.embeddings.size", "config.attention.slots", "config.attention.key_size", "longest_source"),
+]
+DECLARED = [*((LOW_RANK, key) for key in SIZES), (MULTI_HEAD, "config.attention.heads")]
+
+
+@pytest.mark.parametrize("size", [0, 3, 10**7, 2**63, -1])
+@pytest.mark.parametrize(("attention", "key"), DECLARED)
+def test_declared_sizes_are_compared_before_anything_is_allocated(
+    tmp_path: Path, attention: dict[str, Any], key: str, size: int
+) -> None:
+    problem(tmp_path, put(contents(attention), key, size))
+
+
+def test_every_weight_must_have_its_shape_and_finite_numbers(tmp_path: Path) -> None:
+    stored = contents()
+    weights = stored["weights"]
+    for name, weight in list(weights.items()):
+        infinite = weight.clone()
+        infinite.view(-1)[-1] = float("inf")
+        same = [other for other in weights if weights[other].data_ptr() == weight.data_ptr()]  # a shared table
+        for changed, key in (
+            ({other: weights[other] for other in weights if other != name}, name),
+            ({**weights, name: weight[:-1].clone()}, name),
+            ({**weights, f"{name}.x": weight}, f"{name}.x"),
+            ({**weights, **dict.fromkeys(same, infinite)}, same[0]),
+        ):
+            assert f": {key}: " in problem(tmp_path, {**stored, "weights": changed})
+
+
+def test_large_weights_are_finite() -> None:
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        largest = torch.full((9,), torch.finfo(dtype).max, dtype=dtype)
+        assert non_finite({"a": largest, "b": -largest, "ids": torch.arange(3)}) is None
+        assert non_finite({"a": largest, "b": largest * 2}) == "b"
+    assert non_finite({"a": torch.tensor([float("inf"), float("-inf")])}) == "a"
+
+
+def nested(levels: int) -> dict[str, Any]:
+    return LUONG if levels == 0 else {**MULTI_HEAD, "inner": nested(levels - 1)}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [
+        ("format", 2, "format"),
+        ("longest_source", "abc", "longest_source="),
+        ("longest_source", True, "longest_source="),
+        ("config.encoder", None, ""),
+        ("config", [], ""),
+        ("config.data", {}, ""),
+        ("config.attention.heads", 0, "heads=0"),
+        ("config.encoder.hidden_size", "8", "hidden_size='8'"),
+        ("config.attention.inner", nested(40), ""),
+        ("weights.embedding.weight", torch.zeros(1).expand(10**6, 10**6), "embedding.weight"),
+    ],
+)
+def test_wrong_contents_are_refused(tmp_path: Path, key: str, value: Any, named: str) -> None:
+    stored = contents()
+    path = ["weights", "embedding.weight"] if key.startswith("weights.") else key.split(".")
+    assert named in problem(tmp_path, replaced(stored, tuple(path), value))
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every value inside ``value``."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield (*path, key)
+            yield from places(item, (*path, key))
+
+
+def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """Return ``value`` with ``new`` at ``path``; nothing else is copied."""
+    return {**value, path[0]: replaced(value[path[0]], path[1:], new)} if path else new
+
+
+@pytest.mark.thorough
+def test_every_replaced_value_is_refused_or_harmless(tmp_path: Path) -> None:
+    stored = contents()
+    substitutes = [None, "abc", -1, 1.5, [], {}, True, {"_target_": "os.system"}, torch.zeros(2), float("nan")]
+    refused = 0
+    for path in places(stored):
+        for new in substitutes:
+            write_checkpoint(tmp_path / "model.pt", replaced(stored, path, new))
+            try:
+                Translator(load_folder(tmp_path)).texts(["a dog"])
+            except UserError as error:
+                refused += 1
+                assert "\n" not in str(error)
+    assert refused > 100
+
+
+def test_loading_gives_back_what_was_saved(tmp_path: Path) -> None:
+    for attention in (MULTI_HEAD, LOW_RANK):
+        model = save_random(tmp_path, tiny_config(attention), TOKENIZER, longest_source=12).model
+        assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
+        assert (trained := load_folder(tmp_path)).target is trained.source and trained.longest_source == 12
+        assert equal(trained.model, model)
+
+
+def test_skipped_initialisation_changes_nothing_else() -> None:
+    sizes: dict[str, Any] = {"source_vocabulary": 9, "target_vocabulary": 9, "longest_source": 5}
+    with SkipInitialisation():
+        skipped = build_model(ModelSettings.of(tiny_config(MULTI_HEAD)), **sizes)
+        tensor = torch.nn.init.constant_(torch.zeros(3), 2.0)  # not a parameter
+    built = build_model(ModelSettings.of(tiny_config(MULTI_HEAD)), **sizes)
+    shapes = [[(name, weight.shape) for name, weight in model.named_parameters()] for model in (skipped, built)]
+    assert shapes[0] == shapes[1] and tensor.tolist() == [2.0] * 3
+
+
+def equal(left: Seq2Seq, right: Seq2Seq) -> bool:
+    return all(torch.equal(weight, right.state_dict()[name]) for name, weight in left.state_dict().items())
+
+
+def make_adapter(folder: Path, base: Path, *, seed: int = 1) -> Seq2Seq:
+    """Write an adapter with random numbers for the model in ``base``, and return the merged model."""
+    folder.mkdir(parents=True)
+    model = load_folder(base).model
+    torch.manual_seed(seed)
+    adapt(model, rank=2, alpha=3.0)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.requires_grad:
+                weight.normal_()
+    save_adapter(folder, model, Base(base, model_fingerprint(base)), rank=2, alpha=3.0)
+    merge(model)
+    return model
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A folder with the runs ``a``, a model, ``b``, its adapter, and ``c``, an adapter of that."""
+    save_random(tmp_path / "runs" / "a", tiny_config(MEMORY, decoder={"tied": True}), TOKENIZER, scale=2)
+    make_adapter(tmp_path / "runs" / "b", tmp_path / "runs" / "a")
+    make_adapter(tmp_path / "runs" / "c", tmp_path / "runs" / "b")
+    return tmp_path / "runs"
+
+
+def test_folder_of_an_adapter_is_the_merged_model(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = (runs / "a" / "model.pt").read_bytes()
+    expected = [make_adapter(runs / name, runs / base) for name, base in (("b2", "a"), ("c2", "b"))]
+    assert [file.name for file in (runs / "b").iterdir()] == ["adapter.safetensors"]
+    assert (runs / "b2" / "adapter.safetensors").read_bytes() == (runs / "b" / "adapter.safetensors").read_bytes()
+    assert (runs / "a" / "model.pt").read_bytes() == before
+    runs = runs.rename(runs.parent / "moved")
+    assert equal(load_folder(runs / "b").model, expected[0]) and equal(load_folder(runs / "c").model, expected[1])
+    monkeypatch.chdir(runs / "b")
+    assert equal(load_folder(Path()).model, expected[0])
+    with pytest.raises(UserError, match="^engine=onnx: "):
+        Translator.load(runs / "b", engine="onnx")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda runs: save_random(runs / "a", tiny_config(MEMORY, decoder={"tied": True}), TOKENIZER, seed=2),
+        lambda runs: shutil.rmtree(runs / "a"),
+        lambda runs: (runs / "a" / "model.pt").unlink(),
+    ],
+)
+def test_another_base_is_refused(runs: Path, change: Callable[[Path], object]) -> None:
+    change(runs)
+    for name in "bc":
+        assert refusal(load_folder, runs / name, key="init_from").startswith(f"init_from={runs / 'b'}: an adapter of")
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 100, struct.pack("<Q", 1 << 40) + b"{}", struct.pack("<Q", 2) + b"{}"])
+def test_damaged_adapter_is_refused(runs: Path, data: bytes) -> None:
+    file = runs / "b" / "adapter.safetensors"
+    file.write_bytes(data)
+    assert refusal(load_folder, runs / "b").startswith(f"{file}: ")
+
+
+def forge(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> None:
+    """Change metadata and tensors of an adapter, and write it with the right digest."""
+    file = folder / "adapter.safetensors"
+    content, tensors = file.read_bytes(), load_file(file)
+    (length,) = struct.unpack("<Q", content[:8])
+    about = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["adapter"])
+    del about["digest"]
+    change(about, tensors)
+    about.setdefault("digest", fingerprint(about, tensors))
+    save_file(tensors, file, {"adapter": json.dumps(about)})
+
+
+NAME = "encoder.forwards.0.weight_hh_l0"
+BIAS = "decoder.output.bias"
+CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
+    "newer format": lambda about, _: about.update(format=2),
+    "no base": lambda about, _: about.pop("base"),
+    "rank 0": lambda about, _: about.update(rank=0),
+    "not a number": lambda about, _: about.update(alpha="x"),
+    "infinite": lambda about, _: about.update(alpha=float("inf")),
+    "digest": lambda about, _: about.update(digest="0"),
+    "unknown": lambda _, t: t.update({"x.A": torch.ones(2, 8), "x.B": torch.ones(8, 2)}),
+    "bias": lambda _, t: t.update({f"{BIAS}.A": torch.ones(1), f"{BIAS}.B": torch.ones(1)}),
+    "one half": lambda _, t: t.pop(f"{NAME}.A"),
+    "shape": lambda _, t: t.update({f"{NAME}.A": torch.ones(2, 5)}),
+    "rank": lambda _, t: t.update({f"{NAME}.A": t[f"{NAME}.A"][:1].clone()}),
+    "integers": lambda _, t: t.update({f"{NAME}.A": t[f"{NAME}.A"].int()}),
+    "NaN": lambda _, t: t[f"{NAME}.B"].fill_(float("nan")),
+    "overflow": lambda _, t: t[f"{NAME}.B"].fill_(3e38),
+    "third part": lambda _, t: t.update({f"{NAME}.C": torch.ones(1)}),
+    **{
+        f"base in {place[:20]!r}": lambda about, _, place=place: about.update(base_folder=place, base="0" * 64)
+        for place in ("../b", ".", "\0", "x" * 5000, "/dev/zero", "../b/adapter.safetensors")
+    },
+}
+
+
+@pytest.mark.attack("forged adapter")
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_forged_adapter_is_refused(runs: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> None:
+    forge(runs / "b", change)
+    message = refusal(load_folder, runs / "b")
+    assert str(runs / "b") in message and "\n" not in message
