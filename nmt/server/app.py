@@ -250,12 +250,11 @@ class Server:
             results = await self.translations(request, model, lines, Work(options, markup=fields.format == "html"))
         in_order = iter(results)
         parts = [(part, [next(in_order) for _ in part.indices]) for part in segments]
-        answer: dict[str, Any] = {
-            "translatedText": [part.fill([best.text for best in of_text]) for part, of_text in parts]
-        }
+        count = fields.alternatives if fields.format == "text" else 0
+        filled = [best_texts(part, of_text, 1 + count) for part, of_text in parts]
+        answer: dict[str, Any] = {"translatedText": [texts[0] for texts in filled]}
         if fields.alternatives:
-            count = fields.alternatives if fields.format == "text" else 0
-            answer["alternatives"] = [alternatives(part, of_text, count) for part, of_text in parts]
+            answer["alternatives"] = [texts[1:] for texts in filled]
         if detected is not None:
             answer["detectedLanguage"] = [detected] * len(parts)
         if isinstance(fields.q, str):
@@ -365,16 +364,11 @@ def terms_of(glossary: Sequence[Term]) -> dict[str, str]:
     return terms
 
 
-def alternatives(segments: Segments, translations: Sequence[Translation], count: int) -> list[str]:
-    """Return up to ``count`` further translations of a text: the n-th joins the n-th translations of its lines."""
-    first = segments.fill([best.text for best in translations])
-    texts = [
-        segments.fill(
-            [(best.n_best[min(rank, len(best.n_best) - 1)] if best.n_best else best).text for best in translations]
-        )
-        for rank in range(1, count + 1)
-    ]
-    return list(dict.fromkeys(text for text in texts if text != first))
+def best_texts(segments: Segments, translations: Sequence[Translation], count: int) -> list[str]:
+    """Return up to ``count`` different translations of a text: the n-th joins the n-th translations of its lines."""
+    lists = [best.n_best or [best] for best in translations]
+    of_ranks = ([best[min(rank, len(best) - 1)].text for best in lists] for rank in range(count))
+    return list(dict.fromkeys(map(segments.fill, of_ranks)))
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse
 from nmt.alignment.figures import UNIT
 from nmt.alignment.page import html_page
 
+OTHERS = "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 COLOURS = 65  # of weights from 0 to 1
 
 
@@ -29,18 +30,9 @@ def _page() -> tuple[str, dict[str, str]]:
     colours = [UNIT.colour(step / (COLOURS - 1)) for step in range(COLOURS)]
     body = body.replace('"COLOURS"', json.dumps(colours, separators=(",", ":")))
     page = html_page("Translate", style.removeprefix("<style>"), body)
-    policy = {
-        "default-src": "'none'",
-        "script-src": _sources("script", page),
-        "style-src": _sources("style", page),
-        "connect-src": "'self'",
-        "img-src": "data:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-        "frame-ancestors": "'none'",
-    }
+    policy = f"script-src {_sources('script', page)}; style-src {_sources('style', page)}; connect-src 'self'"
     headers = {
-        "Content-Security-Policy": "; ".join(f"{key} {value}" for key, value in policy.items()),
+        "Content-Security-Policy": f"default-src 'none'; {policy}; {OTHERS}",
         "Cache-Control": "no-cache",
         "Referrer-Policy": "no-referrer",
         "X-Content-Type-Options": "nosniff",
