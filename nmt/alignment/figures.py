@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,17 +43,17 @@ class Scale:
 
     @cached_property
     def table(self) -> np.ndarray:
-        """Colours (N, 3) in [0, 1] of equal steps from ``low`` to ``limit``. Lightness changes evenly."""
+        """Colours (N, 3) in [0, 1] of equal steps from ``low`` to ``limit``."""
         blues = _ramp(BLUES)
         return np.concatenate([_ramp(REDS)[::-1], blues]) if self.signed else blues
 
     @cached_property
     def _pairs(self) -> list[tuple[str, str]]:
-        """The colours of the table as ``#rrggbb``, each with the colour of text that can be read on it."""
-        return [
-            ("#" + "".join(f"{round(255 * part):02x}" for part in entry), "#000" if _lightness(entry) > 55 else "#fff")
-            for entry in self.table
-        ]
+        """The colours of the table as ``#rrggbb``, each with the colour of text that has a contrast of at least 4.5."""
+        linear = np.where(self.table <= 0.04045, self.table / 12.92, ((self.table + 0.055) / 1.055) ** 2.4)
+        light = linear @ (0.2126, 0.7152, 0.0722) > 0.18
+        codes = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in np.round(255 * self.table).astype(int)]
+        return [(code, "#000" if bright else "#fff") for code, bright in zip(codes, light, strict=True)]
 
     def colour(self, weight: float) -> tuple[str, str]:
         """Return the colour of a weight as ``#rrggbb``, and that of text on it.
@@ -87,28 +86,11 @@ def scale_of(*weights: np.ndarray, signed: bool = False) -> Scale:
     return Scale(largest or 1.0, signed)
 
 
-def scales_of(weights: list[np.ndarray]) -> list[Scale]:
-    """Return a scale for each matrix: 0 to 1 for those inside, and one common scale for all others."""
-    inside = [scale_of(matrix, signed=bool((matrix < 0).any())) == UNIT for matrix in weights]
-    others = [matrix for matrix, unit in zip(weights, inside, strict=True) if not unit]
-    common = scale_of(*others, signed=any((matrix < 0).any() for matrix in others))
-    return [UNIT if unit else common for unit in inside]
-
-
 def _ramp(colours: tuple[str, ...]) -> np.ndarray:
-    """Return ``STEPS`` colours (STEPS, 3) between these, placed so that equal steps change lightness equally."""
+    """Return ``STEPS`` colours (STEPS, 3) between these."""
     anchors = np.array([[int(colour[k : k + 2], 16) / 255 for k in (0, 2, 4)] for colour in colours])
-    lightness = np.array([_lightness(anchor) for anchor in anchors])
-    darkness = (lightness[0] - lightness) / (lightness[0] - lightness[-1])
-    steps = np.linspace(0, 1, STEPS)
-    return np.stack([np.interp(steps, darkness, channel) for channel in anchors.T], axis=1)
-
-
-def _lightness(colour: np.ndarray) -> float:
-    """Return L* in CIELAB, from 0 (black) to 100 (white), of a colour in sRGB."""
-    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
-    luminance = float(linear @ (0.2126, 0.7152, 0.0722))
-    return 116 * luminance ** (1 / 3) - 16 if luminance > 0.008856 else 903.3 * luminance
+    places = np.linspace(0, 1, len(anchors))
+    return np.stack([np.interp(np.linspace(0, 1, STEPS), places, channel) for channel in anchors.T], axis=1)
 
 
 POINTS = 72  # per inch
@@ -116,7 +98,6 @@ DPI = 120
 FONT_SIZE = 10.0  # points
 DEFAULT_FONT = "DejaVu Sans"  # comes with matplotlib; lacks many scripts
 MAX_LABEL_LENGTH = 40  # characters
-MAX_MARKS = 4  # combining marks on one letter; more would reach into the next label
 MAX_CELLS = 1920  # for a side: 2 pixels in 32 inches. A longer side shows the strongest of neighbouring weights
 OUTLINE: dict[str, Any] = {"fill": False, "edgecolor": "tab:orange", "linewidth": 1.5}
 # https://www.w3.org/TR/xml/#NT-Char: SVG cannot hold these characters, not even escaped.
@@ -141,17 +122,16 @@ def is_visible(character: str) -> bool:
 
 
 def short_label(token: str) -> str:
-    """Return a token as one short readable line that does not reach into other labels.
+    """Return a token as one short readable line.
 
     A token of invisible characters is written as their numbers, such as ``U+200B``. Characters that break lines or turn
-    the direction of text are U+FFFD. Letters keep ``MAX_MARKS`` marks, and labels ``MAX_LABEL_LENGTH`` characters.
+    the direction of text are U+FFFD.
     """
-    head = token[: 16 * MAX_LABEL_LENGTH]  # a token can have millions of characters
-    if not any(is_visible(character) or character == "\ufffd" for character in head):
-        text = " ".join(f"U+{ord(character):04X}" for character in head)
+    head = token[: MAX_LABEL_LENGTH + 1]  # a token can have millions of characters
+    if any(is_visible(character) or character == "\ufffd" for character in head):
+        text = LAYOUT.sub("\ufffd", xml_safe(head))
     else:
-        runs = groupby(LAYOUT.sub("\ufffd", xml_safe(head)), key=lambda c: unicodedata.category(c) in ("Mn", "Me"))
-        text = "".join("".join([*run][: MAX_MARKS if mark else None]) for mark, run in runs)
+        text = " ".join(f"U+{ord(character):04X}" for character in head)
     return text if len(text) <= MAX_LABEL_LENGTH else text[: MAX_LABEL_LENGTH - 1] + "…"
 
 
@@ -159,7 +139,7 @@ def short_label(token: str) -> str:
 def fonts_for(texts: Iterable[str]) -> Iterator[None]:
     """Draw text in the default font, and each character that it lacks in an installed font that has it.
 
-    Characters that no font has are drawn as boxes. A warning names them, once for each script.
+    Characters that no font has are drawn as boxes, and a warning names them.
     """
     import matplotlib
     from matplotlib.font_manager import findfont
@@ -172,7 +152,11 @@ def fonts_for(texts: Iterable[str]) -> Iterator[None]:
             families.append(family)
         missing = rest
     if missing:
-        _warn_of_boxes(missing)
+        warnings.warn(
+            f"no installed font has {' '.join(sorted(missing)):.60}: the picture shows boxes; install fonts that have "
+            "them, such as fonts-noto-core, fonts-noto-cjk or fonts-symbola of Debian",
+            stacklevel=3,
+        )
     with warnings.catch_warnings(), matplotlib.rc_context({"font.family": families}):
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
@@ -196,22 +180,6 @@ def _installed() -> dict[str, str]:
             fontManager.addfont(path)
     families = {entry.name: entry.fname for entry in fontManager.ttflist if entry.fname in paths}
     return dict(sorted(families.items(), key=lambda item: ("Sans" not in item[0], item)))
-
-
-_warned: set[str] = set()
-
-
-def _warn_of_boxes(characters: set[str]) -> None:
-    # A letter's name begins with its script. Others, such as emoji, count as one.
-    scripts = {unicodedata.name(c, "").split(" ")[0] if unicodedata.category(c)[0] in "LM" else "" for c in characters}
-    if not scripts <= _warned:
-        named = " ".join(sorted(characters))
-        warnings.warn(
-            f"no installed font has {named:.60}: the picture shows boxes; install fonts that have them, such as"
-            " fonts-noto-core, fonts-noto-cjk (Chinese, Japanese, Korean) or fonts-symbola (emoji) of Debian",
-            stacklevel=5,
-        )
-    _warned.update(scripts)
 
 
 def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Figure:

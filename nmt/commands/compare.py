@@ -28,7 +28,8 @@ from nmt.files.atomic import own_folder, require_own
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE
 
 if TYPE_CHECKING:
-    from nmt.comparison.results import Row
+    from nmt.comparison.models import Model
+    from nmt.comparison.records import Record
 
 HELP = """nmt-compare: compare models on the same test set; writes a report, results.csv and figures.
 
@@ -60,8 +61,7 @@ def compare(arguments: list[str]) -> None:
         selection = _given_runs(options, training)
     else:
         selection = _trained_runs(options, training, shared)
-    rows = _measure(options, selection, shlex.join(["nmt-compare", *arguments]))
-    _print_rows(rows, options)
+    _print_rows(*_measure(options, selection, shlex.join(["nmt-compare", *arguments])), options)
     if selection.failure is not None:
         raise selection.failure
 
@@ -133,30 +133,32 @@ def _trained_runs(options: CompareOptions, training: Sequence[str], shared: Sequ
     return _Selection([read_run(folder) for folder in folders if folder not in missing], missing, failure)
 
 
-def _measure(options: CompareOptions, selection: _Selection, command_line: str) -> list[Row]:
+def _measure(options: CompareOptions, selection: _Selection, command_line: str) -> tuple[list[Model], list[Record]]:
     from nmt.comparison.report import write_report
 
     try:
         with own_folder(options.folder):
-            rows, measured = write_report(options, selection.runs, selection.missing, command_line)
+            models, records, measured = write_report(options, selection.runs, selection.missing, command_line)
     except KeyboardInterrupt:
         print_message(f"stopped; measurements so far are in {options.folder}; repeat the command to continue")
         raise
     print_message(f"{counted(measured, 'new measurement')}; all others were stored")
-    return rows
+    return models, records
 
 
-def _print_rows(rows: list[Row], options: CompareOptions) -> None:
+def _print_rows(models: list[Model], records: list[Record], options: CompareOptions) -> None:
     """Print the main columns of the report and its files on stdout."""
-    from nmt.comparison.results import QUALITY, speed_columns
-    from nmt.comparison.wording import describe_budget
+    from nmt.comparison.records import SCORES, SIZES, speed_columns
+    from nmt.comparison.report import budget
 
-    fastest = speed_columns(options.engines[:1], [max(options.beams)] if options.beams else [])
-    shown = [column for column in (*QUALITY, *fastest) if column.key not in ("entropy", "repetition", "length_ratio")]
-    numbers = [column.heading for column in shown]
-    cells = [["".join(column.texts(row.values.get(column.key, []))) for column in shown] for row in rows]
-    labelled = [[row.label, *values] for row, values in zip(rows, cells, strict=True)]
-    print_table(labelled, ["model", *numbers], numbers=numbers)
-    print(describe_budget(rows))
+    fastest = speed_columns(options.engines[0], [max(options.beams)])[:1] if options.engines and options.beams else []
+    columns = [*SIZES[:2], *SCORES[:3], *fastest]
+    numbers = [column.heading for column in columns]
+    cells = [
+        [model.label, *("".join(column.texts(column.values(records, model.label))) for column in columns)]
+        for model in models
+    ]
+    print_table(cells, ["model", *numbers], numbers=numbers)
+    print(budget(models))
     for name in ("report.html", "report.md", "report.tex", "results.csv", "figures"):
         print(options.folder / name)

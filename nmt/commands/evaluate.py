@@ -115,14 +115,13 @@ def evaluate(options: EvaluateOptions) -> None:
 
 def _score_link_file(options: EvaluateOptions) -> tuple[list[str], dict[str, Any]]:
     """Return the output, as lines and as JSON."""
-    from nmt.alignment.aer import SIGNATURES, read_both, score_lines, score_links
+    from nmt.alignment.aer import SIGNATURES, alignment_scores, read_both, score_lines
 
     assert options.alignments is not None and options.links is not None
     how = LinkSettings(options.alignments_base, "alignments")
     sides = (options.src, options.tgt) if options.src is not None and options.tgt is not None else None
     hypotheses, golds = read_both(options.alignments, how, options.links, LinkSettings(options.links_base), sides)
-    bases = f"alignments_base={options.alignments_base} and links_base={options.links_base}"
-    scores = score_links(hypotheses, golds, file=options.alignments, bases=bases)
+    scores = alignment_scores(hypotheses, golds)
     return score_lines(scores), {
         "precision": scores.precision,
         "recall": scores.recall,
@@ -223,7 +222,7 @@ def _score_model_links(
     translator: Translator, pairs: Sequence[Pair], golds: Sequence[Links], options: EvaluateOptions
 ) -> AlignmentScores:
     """Score the links of the force-decoded references."""
-    from nmt.alignment.aer import score_links
+    from nmt.alignment.aer import alignment_scores
     from nmt.inference.forced_decoding import forced_links
 
     assert options.src is not None and options.links is not None
@@ -233,4 +232,4 @@ def _score_model_links(
     lost = LostWords({"source": options.src, "target": str(options.tgt)})
     links = forced_links(translator, sources, targets, on_failure=warn, on_lost=lost.add)
     lost.warn()
-    return score_links(links, golds, file=options.links, bases=f"links_base={options.links_base}")
+    return alignment_scores(links, golds)

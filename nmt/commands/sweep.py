@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from nmt.commands.shell import TRACEBACK, describe_error
 from nmt.commands.streams import print_table
-from nmt.comparison.measures import Column, mean_and_deviation, save_csv
+from nmt.comparison.records import Column, mean_and_deviation, save_csv
 from nmt.config.compose import train_config
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.config.runs import (
@@ -202,7 +202,7 @@ def _measured(folder: Path, summary: dict[str, Any]) -> dict[str, Any]:
     averaged = summary.get("averaged_epochs")  # no epoch has validated their mean
     loss = None if averaged else _valid_loss(folder, summary["kept_epoch"])
     values = {**(summary["test"] or {}), **summary, "valid_loss": loss}
-    return {"objective": summary["valid_best"], **{column.key: values.get(column.key) for column in RESULTS}}
+    return {"objective": summary["valid_best"], **{column.metric: values.get(column.metric) for column in RESULTS}}
 
 
 def _valid_loss(folder: Path, epoch: int) -> float | None:
@@ -250,12 +250,12 @@ def _read_records(folder: Path, call: str) -> list[dict[str, Any]]:
 SEED = "seed"
 Record = Mapping[str, Any]
 RESULTS = (
-    Column("bleu", "BLEU", ".2f"),
-    Column("chrf", "chrF", ".2f"),
-    Column("aer", "AER", ".3f"),
-    Column("valid_loss", "valid loss", ".3f"),
-    Column("tokens_per_s", "tokens/s", ",.0f"),
-    Column("seconds", "seconds", ",.1f"),
+    Column("BLEU", ".2f", "bleu"),
+    Column("chrF", ".2f", "chrf"),
+    Column("AER", ".3f", "aer"),
+    Column("valid loss", ".3f", "valid_loss"),
+    Column("tokens/s", ",.0f", "tokens_per_s"),
+    Column("seconds", ",.1f", "seconds"),
 )
 
 
@@ -274,10 +274,10 @@ def _write_table(records: Sequence[Record], folder: Path) -> None:
     keys = list(dict.fromkeys(key for settings in groups for key, _ in settings))
     jobs = [{key: value for key, value in record.items() if key != "call"} for record in records]
     write_lines(folder / "sweep.json", json.dumps(jobs, indent=2).split("\n"))
-    shown = [column for column in RESULTS if any(record.get(column.key) is not None for record in records)]
+    shown = [column for column in RESULTS if any(record.get(column.metric) is not None for record in records)]
     numbers = ["n", *(column.heading for column in shown)]
     unfinished = ["unfinished"] * any(record["status"] != "finished" for record in records)
-    statistics = [f"{column.key}_{name}" for column in RESULTS for name in ("mean", "sd")]
+    statistics = [f"{column.metric}_{name}" for column in RESULTS for name in ("mean", "sd")]
     lines: list[list[Any]] = [[*keys, "n", "unfinished", *statistics]]
     rows: list[list[str]] = []
     for settings, members in groups.items():
@@ -285,7 +285,7 @@ def _write_table(records: Sequence[Record], folder: Path) -> None:
         others = [_seed(record) for record in members if record["status"] != "finished"]
         count = len(members) - len(others)
         values = {
-            column: [float(record[column.key]) for record in members if record.get(column.key) is not None]
+            column: [float(record[column.metric]) for record in members if record.get(column.metric) is not None]
             for column in RESULTS
         }
         cells = [cell for column in RESULTS for cell in mean_and_deviation(values[column])]

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from nmt.alignment.figures import (
-    POINTS,
-    draw_bar,
-    draw_weights,
-    fonts_for,
-    label_cells,
-    new_figure,
-    save_figure,
-    scales_of,
-    xml_safe,
-)
-from nmt.comparison.measures import Column
-from nmt.comparison.results import Point, Row, pareto_front
-from nmt.data.links import Link
+from nmt.alignment.figures import new_figure, save_figure, xml_safe
+from nmt.comparison.records import Record, select
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,25 +18,42 @@ if TYPE_CHECKING:
 
 MARKERS = "osD^vPX"
 LINES = ("-", "--", "-.", ":")
-MAX_LABELS = 60  # a side of a heatmap with more labels is numbered
-CELL = 0.17 * POINTS
-FONT_SIZE = 7.0  # points
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small"}
 Curves = Mapping[str, Sequence[Mapping[str, Sequence[tuple[int, float]]]]]
+"""By label: the metrics of each run, by update."""
 
 
-class Panel(NamedTuple):
-    """A heatmap: weights with the labels of its rows and columns (none: numbers), and gold links (column, row).
+class Point(NamedTuple):
+    """A model with an engine and a beam size: milliseconds per sentence and BLEU on the timed sentences."""
 
-    Panels of one ``quantity`` share a scale. Colours (rows, columns, 3) in place of weights have none.
-    """
+    label: str
+    engine: str
+    beam: int
+    milliseconds: float
+    bleu: float
 
-    title: str
-    weights: np.ndarray
-    rows: Sequence[str]
-    columns: Sequence[str]
-    gold: Collection[Link] = ()
-    quantity: str = ""
+
+def timed_points(records: Sequence[Record]) -> list[Point]:
+    """Return the mean time and the BLEU of each model, engine and beam size that was timed."""
+    searches = dict.fromkeys((r.model, r.engine, r.beam) for r in records if r.metric == "sentences_per_s")
+    points = []
+    for label, engine, beam in searches:
+        assert beam is not None
+        rate, bleu = (
+            fmean(select(records, label, metric, engine=engine, beam=beam))
+            for metric in ("sentences_per_s", "timed_bleu")
+        )
+        points.append(Point(label=label, engine=engine, beam=beam, milliseconds=1000 / rate, bleu=bleu))
+    return points
+
+
+def pareto_front(points: Sequence[Point]) -> list[Point]:
+    """Return the points that no other point beats in both time and BLEU, from fast to slow."""
+    front: list[Point] = []
+    for point in sorted(points, key=lambda point: (point.milliseconds, -point.bleu)):
+        if not front or point.bleu > front[-1].bleu:
+            front.append(point)
+    return front
 
 
 def save_formats(figure: Figure, path: Path) -> Path:
@@ -130,32 +133,27 @@ def draw_pareto(points: Sequence[Point]) -> Figure:
 
 
 def draw_lengths(
-    rows: Sequence[Row], labels: Sequence[str], bleu: Sequence[Column], times: Sequence[Column], conditions: str
+    records: Sequence[Record], labels: Sequence[str], lengths: Sequence[str], engine: str, beam: int
 ) -> Figure:
-    """Draw BLEU and milliseconds per sentence for each bucket of source lengths.
-
-    ``conditions`` names engine and beam size.
-    """
+    """Draw BLEU of the models ``labels``, and milliseconds per sentence of one search, against source lengths."""
     figure = new_figure(10.4, 4)
-    styles = styles_of([row.label for row in rows])
-    panels = ((bleu, "BLEU"), (times, f"milliseconds per sentence, {conditions}"))
-    for axes, (columns, title) in zip(figure.subplots(1, 2), panels, strict=True):
-        for row in rows:
-            shown = [(x, row.values[column.key]) for x, column in enumerate(columns) if column.key in row.values]
-            if shown:
-                positions, values = zip(*shown, strict=True)
+    styles = styles_of(labels)
+    timing: dict[str, Any] = {"engine": engine, "beam": beam}
+    panels = [("bleu", {}, "BLEU"), ("ms", timing, f"milliseconds per sentence, {engine}, beam {beam}")]
+    for axes, (metric, search, title) in zip(figure.subplots(1, 2), panels, strict=True):
+        for label in labels:
+            values = [select(records, label, metric, lengths=part, **search) for part in lengths]
+            if shown := [(position, numbers) for position, numbers in enumerate(values) if numbers]:
+                positions, numbers = zip(*shown, strict=True)
                 # One run has no deviation. matplotlib draws no bar of length nan.
-                bars = [stdev(numbers) if len(numbers) > 1 else math.nan for numbers in values]
-                style = {**styles[row.label], "marker": "o", "capsize": 2}
-                axes.errorbar(positions, [*map(fmean, values)], bars, label=_safe(row.label), **style)
-        axes.set_xticks(range(len(labels)), labels)
-        axes.set_xlim(-0.4, len(labels) - 0.6)
+                bars = [stdev(part) if len(part) > 1 else math.nan for part in numbers]
+                style = {**styles[label], "marker": "o", "capsize": 2}
+                axes.errorbar(positions, [*map(fmean, numbers)], bars, label=_safe(label), **style)
+        axes.set_xticks(range(len(lengths)), lengths)
+        axes.set_xlim(-0.4, len(lengths) - 0.6)
         _finish(axes, "source length, pieces", title)
     axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
-    for axes in figure.axes[::-1]:  # the right panel is empty if nothing could be timed
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(**LEGEND)
-            break
+    figure.axes[0].legend(**LEGEND)
     return figure
 
 
@@ -163,65 +161,6 @@ def _finish(axes: Axes, x: str, y: str) -> None:
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.grid(alpha=0.3, which="both")
-
-
-def draw_heatmaps(panels: Sequence[Panel], *, columns: int = 3) -> Figure:
-    """Draw heatmaps beside each other, at most ``columns`` in a line.
-
-    Panels of one quantity share a scale if their weights lie between 0 and 1, and another scale otherwise. If all
-    panels share one scale, the figure has one bar.
-    """
-    count = min(columns, len(panels))
-    lines = -(-len(panels) // count)
-    by_quantity = {panel.quantity: [other for other in panels if other.quantity == panel.quantity] for panel in panels}
-    scales_by_quantity = {key: iter(scales_of([p.weights for p in group])) for key, group in by_quantity.items()}
-    scales = [next(scales_by_quantity[panel.quantity]) for panel in panels]
-    with fonts_for(text for panel in panels for text in (panel.title, *panel.rows, *panel.columns)):
-        figure = new_figure(4.6 * count, 2.2 * lines)  # its titles and ticks keep these fonts
-        grid = figure.subplots(lines, count, squeeze=False).flat
-        used = list(zip(grid, panels, strict=False))
-        images = [
-            draw_weights(axes, panel.weights, scale, gold=panel.gold, title=panel.title, size=FONT_SIZE)
-            for (axes, panel), scale in zip(used, scales, strict=True)
-        ]
-        sizes = [_label_panel(axes, panel, CELL) for axes, panel in used]
-        width, height = (max(side) / POINTS + 1.2 for side in zip(*sizes, strict=True))
-        figure.set_size_inches(
-            max(4.6, width) * count, max(2.2, height) * lines
-        )  # the layout needs room for the labels
-        bars = [
-            (axes, image, scale)
-            for (axes, panel), image, scale in zip(used, images, scales, strict=True)
-            if panel.weights.ndim == 2
-        ]
-        if len({scale for *_, scale in bars}) == 1:
-            draw_bar(figure, bars[0][1], bars[0][2], ax=[axes for axes, *_ in bars], shrink=0.8, aspect=30)
-        else:
-            for axes, image, scale in bars:
-                draw_bar(figure, image, scale, ax=axes)
-        for axes in grid[len(panels) :]:
-            axes.set_axis_off()
-        figure.draw_without_rendering()  # decides how large the cells are
-        for axes, panel in used:
-            _label_panel(axes, panel)
-    return figure
-
-
-def _label_panel(axes: Axes, panel: Panel, pitch: float | None = None) -> list[float]:
-    """Label the cells, which are ``pitch`` points wide and high, or as large as they are now.
-
-    Returns the size of cells and labels in points.
-    """
-    box = axes.get_window_extent()
-    points = POINTS / axes.figure.dpi
-    rows, columns = panel.weights.shape[:2]
-    across = min(columns, MAX_LABELS) * CELL
-    down = min(rows, MAX_LABELS) * CELL
-    if panel.columns and columns <= MAX_LABELS:
-        down += label_cells(axes, "x", panel.columns, pitch=pitch or points * box.width / columns, size=FONT_SIZE)
-    if panel.rows and rows <= MAX_LABELS:
-        across += label_cells(axes, "y", panel.rows, pitch=pitch or points * box.height / rows, size=FONT_SIZE)
-    return [across, down]
 
 
 def _safe(text: str) -> str:

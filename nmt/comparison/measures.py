@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +11,6 @@ import numpy as np
 from nmt.alignment.page import spread
 from nmt.alignment.word_weights import normalise_rows
 from nmt.data.words import split_words
-from nmt.files.atomic import write_lines
 from nmt.files.checksum import fingerprint
 from nmt.files.records import Records
 from nmt.inference.scores import BY_WORDS, DEFAULT, bleu_metric
@@ -42,36 +38,6 @@ class Measurements(Records):
             self.measured += 1
             stored = self.load(name, key)
         return stored
-
-
-def mean_and_deviation(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return the mean and the sample standard deviation (n - 1), None where they are undefined."""
-    return fmean(values) if values else None, stdev(values) if len(values) > 1 else None
-
-
-def save_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:
-    """Write the rows of a table as a CSV file, atomically."""
-    table = io.StringIO()
-    csv.writer(table, lineterminator="\n").writerows(rows)
-    write_lines(path, table.getvalue().split("\n")[:-1])  # splitlines would also split at U+2028 in a cell
-
-
-class Column(NamedTuple):
-    """A column of a table: key of its values, heading, and format of the numbers.
-
-    An ``exact`` column holds sizes or budgets; it shows a deviation only if it is not 0.
-    """
-
-    key: str
-    heading: str
-    form: str
-    exact: bool = False
-
-    def texts(self, values: Sequence[float]) -> tuple[str, str]:
-        """Return the mean ("–" without values) and " ± deviation" (or "")."""
-        mean, deviation = mean_and_deviation(values)
-        hidden = deviation is None or (self.exact and deviation == 0)
-        return "–" if mean is None else f"{mean:{self.form}}", "" if hidden else f" ± {deviation:{self.form}}"
 
 
 def alignment_entropies(weights: np.ndarray) -> np.ndarray:
@@ -154,10 +120,6 @@ class Bucket(NamedTuple):
     @property
     def label(self) -> str:
         return f"{self.low}–{self.high}" if self.low < self.high else f"{self.low}"
-
-    @property
-    def key(self) -> str:
-        return f"length_{self.low}_{self.high}"
 
     def rows(self, lengths: Sequence[int]) -> list[int]:
         """Return the indices of the lengths in this bucket."""

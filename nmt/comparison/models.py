@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from nmt.config.init_from import UNRELATED, flatten, read_yaml
-from nmt.config.overrides import MISSING, name_problems, value_at
+from nmt.config.overrides import MISSING, name_problems
 from nmt.data.links import Links, parse_links
 from nmt.data.sources import is_prepared
 from nmt.data.text_files import read_lines
@@ -32,16 +32,11 @@ from nmt.inference.run_files import (
 from nmt.inference.scores import DEFAULT, EvaluationSettings, choose_tokenizer
 from nmt.settings.arguments import AtLeast, AtMost, Count, Folder, Threads
 
+if TYPE_CHECKING:
+    from nmt.inference.translator import Translator
+
 # Settings in which the runs of one model may differ.
 IGNORED = ("seed", *UNRELATED)
-# Values of config.yaml and summary.json that the report reads, if they are there: they may come from a stranger.
-NUMBER = int | float | None
-CONFIG_TYPES = {"search": dict, "training": dict, "seed": int | None, "training.max_minutes": NUMBER}
-SUMMARY_TYPES = {
-    **dict.fromkeys(("tokens_per_s", "seconds", "test.aer"), NUMBER),
-    **dict.fromkeys(("updates", "kept_epoch"), int | None),
-    **{"attention": str, "averaged_epochs": list | None, "toolkit": dict, "machine": dict},
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +85,16 @@ class FinishedRun:
         from nmt.inference.adapter_file import model_fingerprint
 
         return model_fingerprint(self.folder)
+
+    @property
+    def seed(self) -> Any:
+        return self.config.get("seed")
+
+    def translator(self, trust: Sequence[str]) -> Translator:
+        from nmt.inference.model_folder import load_folder
+        from nmt.inference.translator import Translator
+
+        return Translator(load_folder(self.folder, trust=trust))
 
     @cached_property
     def translations(self) -> list[str]:
@@ -145,11 +150,6 @@ def read_run(folder: Path) -> FinishedRun:
         raise UserError(f"{setting}: {SUMMARY_FILE} cannot be read ({error}); train it again, or {omit}") from None
     if not isinstance(summary, dict) or not isinstance(summary.get("test"), dict):
         raise UserError(f"{setting}: was trained without a test set; train it with one, or {omit}")
-    for file, tree, types in ((CONFIG_FILE, config, CONFIG_TYPES), (SUMMARY_FILE, summary, SUMMARY_TYPES)):
-        for key, kind in types.items():
-            value = value_at(tree, key)
-            if value is not MISSING and not isinstance(value, kind):
-                raise UserError(f"{setting}: {file} is damaged ({key}={value!r:.40}); train it again, or {omit}")
     for name in (SOURCES, REFERENCES, TRANSLATIONS, *([] if has_adapter(folder) else [MODEL_FILE])):
         if not (folder / name).is_file():
             raise UserError(f"{setting}: has no {name}; name a folder that nmt-train has finished")
@@ -216,7 +216,7 @@ def group_runs(runs: Sequence[FinishedRun]) -> list[Model]:
     return [
         Model(
             printable(label if labels.count(label) == 1 else str(group[0].folder)),  # a name may not be UTF-8
-            sorted(group, key=lambda run: run.config.get("seed") or 0),
+            sorted(group, key=lambda run: run.seed or 0),
         )
         for label, group in zip(labels, groups, strict=True)
     ]
@@ -231,11 +231,11 @@ def _settings(run: FinishedRun) -> tuple[Any, Any]:
 
 def _has_seed(group: Sequence[FinishedRun], run: FinishedRun) -> bool:
     """Return whether the group has a run with the seed of this one. Raises UserError if that is the same run."""
-    same = [other for other in group if other.config.get("seed") == run.config.get("seed")]
+    same = [other for other in group if other.seed == run.seed]
     for other in same:
         if other.fingerprint == run.fingerprint:
             raise UserError(f"models={run.folder}: is a copy of {other.folder}; remove one of them")
-    return bool(same) and run.config.get("seed") is not None
+    return bool(same) and run.seed is not None
 
 
 def differing_settings(runs: Mapping[str, FinishedRun]) -> dict[str, list[str]]:

@@ -6,76 +6,85 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from nmt.comparison.measures import Measurements
+from nmt.comparison.measures import Bucket, Measurements
 from nmt.comparison.models import CompareOptions, FinishedRun, Model, TestSet
+from nmt.comparison.records import Record
 from nmt.errors import UserError, print_message, reason
-from nmt.files.atomic import make_folder
 from nmt.files.checksum import fingerprint
 from nmt.inference.engines import GRAPH_SUFFIX
 from nmt.inference.scores import corpus_scores
 
 
 class Timing(NamedTuple):
-    """The timed rows of the test set, in groups of similar length, and the machine and toolkit that time them."""
+    """The timed rows of the test set by source length, and the machine and toolkit that time them."""
 
     options: CompareOptions
     test: TestSet
-    groups: Sequence[Sequence[int]]
+    groups: Sequence[tuple[Bucket, Sequence[int]]]
     machine: Mapping[str, Any]
 
 
-def measure_speed(
-    models: Sequence[Model], timing: Timing, store: Measurements
-) -> tuple[dict[tuple[str, str], list[dict[str, Any]]], dict[tuple[str, str], str]]:
-    """Return the measurements of each (label, engine), one per round, and the error of each that cannot run.
+def measure_speed(models: Sequence[Model], timing: Timing, store: Measurements) -> tuple[list[Record], dict[str, str]]:
+    """Return the records of all rounds, and the error of each model and engine that cannot run.
 
     The first run of each model is measured. Every second round takes the models in the opposite order.
     """
-    results: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    failures: dict[tuple[str, str], str] = {}
+    records: list[Record] = []
+    failures: dict[str, str] = {}
     options = timing.options
-    with _exports(store.folder.parent, options.trust) as export:
+    with TemporaryDirectory() as exports:
         for round_number, engine in product(range(options.rounds), options.engines):
             for label, (run, *_) in models[:: -1 if round_number % 2 else 1]:
-                pair = (label, engine)
-                if pair in failures:
+                name = f"not timed: {label}, {engine}"
+                if name in failures:
                     continue
                 key = _key(run, engine, timing, round_number)
                 progress = f"timing {label}: {engine}, round {round_number + 1} of {options.rounds}"
                 try:
-                    measured = store.measure(key, partial(_measure, run, engine, timing, export, progress))
-                    results.setdefault(pair, []).append(measured)
+                    measured = store.measure(key, partial(_measure, run, engine, timing, Path(exports), progress))
                 except UserError as error:
-                    failures[pair] = str(error)
+                    failures[name] = str(error)
                     print_message(f"warning: {label}: engine={engine} is not measured: {error}")
-    return results, failures
+                    continue
+                records += _records(partial(Record, label, str(run.folder), engine=engine), measured, timing)
+    return records, failures
+
+
+def _records(record: partial[Record], measured: Mapping[str, Any], timing: Timing) -> Iterator[Record]:
+    """Yield the records of one round of one engine."""
+    if measured["memory_mb"] is not None:
+        yield record("memory_mb", measured["memory_mb"])
+    sizes = [len(rows) for _, rows in timing.groups]
+    for beam, timed in measured["beams"].items():
+        yield record("timed_bleu", timed["bleu"], beam=int(beam))
+        yield record("sentences_per_s", sum(sizes) / sum(timed["seconds"]), beam=int(beam))
+        for (bucket, _), size, seconds in zip(timing.groups, sizes, timed["seconds"], strict=True):
+            yield record("ms", 1000 * seconds / size, beam=int(beam), lengths=bucket.label)
 
 
 def _key(run: FinishedRun, engine: str, timing: Timing, round_number: int) -> dict[str, Any]:
     options, test, groups, machine = timing
-    rows = [row for group in groups for row in group]
+    rows = [row for _, group in groups for row in group]
     return {
         "kind": "speed",
         "model": run.fingerprint,
         "engine": engine,
         "beams": options.beams,
         "search": _search(run),
-        "groups": [len(group) for group in groups],
+        "groups": [len(group) for _, group in groups],
         "tokenizer": test.tokenizer,
         "text": fingerprint([*(test.sources[row] for row in rows), *(test.references[row] for row in rows)]),
         "round": round_number,
         "device": options.device if engine == "torch" else "cpu",
         "threads": options.threads,
         "machine": machine,
-        "megabyte": 10**6,  # bytes; stored measurements of earlier versions had 2²⁰
     }
 
 
@@ -84,12 +93,10 @@ def _search(run: FinishedRun) -> dict[str, Any]:
     return {**run.config.get("search", {}), "n_best": 1, "seed": 1, **dict.fromkeys(off)}
 
 
-def _measure(
-    run: FinishedRun, engine: str, timing: Timing, export: Callable[[FinishedRun], Path], progress: str
-) -> dict[str, Any]:
+def _measure(run: FinishedRun, engine: str, timing: Timing, exports: Path, progress: str) -> dict[str, Any]:
     """Translate in a new process. Raises UserError if the engine cannot run the model."""
     options, test, groups, _ = timing
-    folder = export(run) if engine in GRAPH_SUFFIX else run.folder
+    folder = _export(run, exports, options.trust) if engine in GRAPH_SUFFIX else run.folder
     print_message(progress)
     search = _search(run)
     if search.get("coverage_penalty") and 1 in options.beams:
@@ -102,11 +109,11 @@ def _measure(
             "threads": options.threads,
             "trust": list(options.trust),
             "beams": list(options.beams),
-            "groups": [[test.sources[row] for row in group] for group in groups],
+            "groups": [[test.sources[row] for row in group] for _, group in groups],
             "search": search,
         }
     )
-    references = [test.references[row] for group in groups for row in group]
+    references = [test.references[row] for _, group in groups for row in group]
     for beam in result["beams"].values():
         texts = [text for group in beam.pop("texts") for text in group]
         beam["bleu"] = corpus_scores(texts, references, tokenizer=test.tokenizer).bleu
@@ -131,41 +138,26 @@ def run_worker(job: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-@contextmanager
-def _exports(report: Path, trust: Sequence[str]) -> Iterator[Callable[[FinishedRun], Path]]:
-    """Yield a function that exports the model of a run, once, into a temporary folder, and returns that folder.
+def _export(run: FinishedRun, parent: Path, trust: Sequence[str]) -> Path:
+    """Export the model of a run, once, into a folder of ``parent``, and return that folder.
 
     The graphs do not go into the run: they would change the engine that nmt-translate selects for it.
     """
-    make_folder(report)
-    with TemporaryDirectory(dir=report) as private:
-        parent = Path(private).resolve()  # other processes read it
-        folders: dict[str, Path] = {}
-
-        def export(run: FinishedRun) -> Path:
-            if (folder := folders.get(run.fingerprint)) is None:
-                folder = parent / str(len(folders))
-                folder.mkdir()
-                _export(run, folder, trust)
-                folders[run.fingerprint] = folder
-            return folder
-
-        yield export
-
-
-def _export(run: FinishedRun, folder: Path, trust: Sequence[str]) -> None:
     from nmt.inference.model_folder import load_folder
     from nmt.inference.onnx.export import write_deployment
 
+    folder = parent / run.fingerprint
+    if (folder / "complete").exists():
+        return folder
+    folder.mkdir(exist_ok=True)
     trained = load_folder(run.folder, trust=trust)
-    if trained.model.attention.sequential:
-        raise UserError("this attention needs torch to encode the source")
     print_message(f"exporting {run.folder} for onnxruntime …")
     try:
-        write_deployment(
-            folder, trained, None, name=folder.name, engines=list(GRAPH_SUFFIX), fingerprint=run.fingerprint
-        )
+        engines = list(GRAPH_SUFFIX)
+        write_deployment(folder, trained, None, name=folder.name, engines=engines, fingerprint=run.fingerprint)
     except UserError:
         raise
     except Exception as error:  # the exporters raise anything
         raise UserError(f"its export failed ({reason(error)})") from error
+    (folder / "complete").touch()
+    return folder

@@ -8,12 +8,10 @@ worker of ``nmt.system.processes`` imports the modules of the command, which wou
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import time
 from collections.abc import Mapping
-from threading import Thread
 from typing import Any
 
 from nmt.system.machine import peak_memory_mb
@@ -22,7 +20,6 @@ from nmt.system.machine import peak_memory_mb
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)  # end silently: the parent process prints the message
-    Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
     from nmt.errors import UserError
 
     try:
@@ -30,13 +27,6 @@ def main() -> None:
     except UserError as error:
         result = {"error": error.problems[0]}
     print(json.dumps(result))
-
-
-def end_with_parent(parent: int) -> None:
-    """End this process once ``parent`` has ended, even by SIGKILL."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
 
 
 def measure(job: Mapping[str, Any]) -> dict[str, Any]:

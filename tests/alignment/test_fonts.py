@@ -17,7 +17,6 @@ from matplotlib.textpath import TextPath
 from nmt.alignment import figures
 from nmt.alignment.figures import fonts_for
 from nmt.alignment.heatmap import draw_heatmap, save_heatmap
-from nmt.comparison.figures import Panel, draw_heatmaps
 from nmt.training.report import save_curve
 
 pytestmark = pytest.mark.thorough
@@ -34,7 +33,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The files of the installed fonts, which tests change; at first the list is empty."""
     paths: list[str] = []
     monkeypatch.setattr("matplotlib.font_manager.findSystemFonts", lambda: paths)
-    monkeypatch.setattr(figures, "_warned", set())
     figures._installed.cache_clear()
     yield paths
     figures._installed.cache_clear()
@@ -75,30 +73,10 @@ def test_titles_and_labels_are_drawn_in_the_font_that_has_its_characters(install
     stix = BUNDLED / "STIXGeneral.ttf"
     token = chr(min(characters(stix) - characters(findfont("DejaVu Sans")) - set(range(0xE000, 0xF900))))
     installed.append(str(stix))
-    panel = Panel(title=token, weights=np.ones((1, 1)), rows=[token], columns=[token])
-    for figure in draw_heatmap(np.ones((1, 1)), [token], [token], title=token), draw_heatmaps([panel]):
-        texts = [text for text in figure.findobj(Text) if text.get_text() == token and text.get_visible()]
-        assert len(texts) == 3
-        assert all("STIXGeneral" in text.get_fontfamily() for text in texts)
-
-
-def test_missing_characters_cause_one_warning_that_names_packages(installed: list[str], tmp_path: Path) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        save_heatmap(np.ones((1, 2)), ["猫", "अंग्रेज़ी"], ["🐈"], tmp_path / "first.png", title="แมว")
-        save_heatmap(np.ones((1, 1)), ["犬"], ["a"], tmp_path / "second.png")
-    (message,) = [str(warning.message) for warning in caught]
-    assert {*"猫ग्र🐈ม"} <= {*message.partition(":")[0]}
-    for package in ("fonts-noto-core", "fonts-noto-cjk", "fonts-symbola"):
-        assert package in message
-
-
-def test_each_script_without_a_font_causes_a_warning(installed: list[str]) -> None:
-    for text, warned in (("🐈", 1), ("🐶 🐈", 0), ("अंग्रेज़ी", 1), ("แมว 🐶", 1), ("ग", 0)):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            families([text])
-        assert len(caught) == warned, text
+    figure = draw_heatmap(np.ones((1, 1)), [token], [token], title=token)
+    texts = [text for text in figure.findobj(Text) if text.get_text() == token and text.get_visible()]
+    assert len(texts) == 3
+    assert all("STIXGeneral" in text.get_fontfamily() for text in texts)
 
 
 def test_curve_of_a_run_with_a_foreign_name_warns_too(installed: list[str], tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,23 +78,6 @@ def test_link_file_is_scored_as_by_hand(
     lines, error = call(evaluate, *words)
     shown = [" ".join(line.split()[:2]) for line in lines]
     assert (shown, error) == (["precision 0.6667", "recall 0.5000", "AER 0.4167"], "")
-
-
-SWAPPED = (["3-0 2-1 1-2", "1-0 2-1"], "sides look swapped; write the number of the source word first")
-SHIFTED = (["1-4 2-3 3-2", "1-2 2-3"], "words look counted from another number; check alignments_base=0 and links_base")
-
-
-@pytest.mark.parametrize(("links", "advice", "fix"), [(*SWAPPED, None), (*SHIFTED, "alignments_base=1")])
-def test_swapped_sides_and_shifted_numbers_are_noticed(
-    links: list[str], advice: str, fix: str | None, files: Path, call: Call
-) -> None:
-    write_lines("gold", ["0-3 1-2 2-1", "0-1 1-2"])
-    write_lines("links", links)
-    assert call(evaluate, "alignments=links", "links=gold").error.startswith(f"warning: links: {advice}")
-    if fix is None:  # the command of docs/alignments.md
-        write_lines("links", [re.sub(r"(\d+)([-p])(\d+)", r"\3\2\1", line) for line in links])
-    lines, error = call(evaluate, "alignments=links", "links=gold", *filter(None, [fix]))
-    assert lines[-1].startswith("AER 0.0000 ") and error == ""
 
 
 @pytest.mark.parametrize(("setting", "lowercase"), [([], True), (["lowercase=false"], False)])

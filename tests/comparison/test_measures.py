@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import math
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
+from nmt.comparison.figures import Point, pareto_front, timed_points
 from nmt.comparison.measures import (
     Bucket,
     alignment_entropies,
@@ -22,12 +21,9 @@ from nmt.comparison.measures import (
     length_ratio,
     paired_bootstrap,
     repetition_rate,
-    save_csv,
     spread_rows,
 )
-from nmt.comparison.models import TestSet as SharedTexts  # pytest collects classes whose names begin with Test
-from nmt.comparison.results import Point, _text_key, pareto_front
-from nmt.comparison.wording import summarise
+from nmt.comparison.records import Record, save_csv
 
 REFERENCES = ["the old man sees a small dog", "a cat sleeps in the garden", "we have read the long book", "who came ?"]
 GOOD = ["the old man sees a small dog", "a cat sleeps in a garden", "we have read the book", "who came ?"]
@@ -152,19 +148,9 @@ def test_pareto_front_has_the_points_that_no_other_beats() -> None:
     assert [point.label for point in pareto_front(points)] == ["1", "0", "5"]
 
 
-@pytest.mark.parametrize(("sentences", "warned"), [(99, True), (100, False)])
-def test_report_warns_of_small_test_sets(sentences: int, warned: bool) -> None:
-    lines = summarise([], "a", sentences, [])
-    assert any("Fewer than 100 test sentences" in line for line in lines) == warned
-
-
-def test_scores_are_stored_for_their_texts_only() -> None:
-    def key(
-        kind: str = "scores", source: str = "a", reference: str = "c", tokenizer: str = "13a", text: str = "x"
-    ) -> Any:
-        run: Any = SimpleNamespace(translations=[text, "y"])
-        return _text_key(kind, SharedTexts([source, "b"], [reference, "d"], None, tokenizer), run)
-
-    assert key() == key()
-    for name in inspect.signature(key).parameters:
-        assert key(**{name: "zh"}) != key(), name
+def test_points_have_the_mean_time_of_the_rounds() -> None:
+    search = {"engine": "torch", "beam": 2}
+    records = [Record("a", "", "sentences_per_s", rate, **search) for rate in (10.0, 30.0)]  # type: ignore[arg-type]
+    records += [Record("a", "", "timed_bleu", 7.0, **search) for _ in range(2)]  # type: ignore[arg-type]
+    records += [Record("a", "", "bleu", 9.0), Record("b", "", "bleu", 9.0)]
+    assert timed_points(records) == [Point(label="a", engine="torch", beam=2, milliseconds=50.0, bleu=7.0)]
