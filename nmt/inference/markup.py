@@ -1,17 +1,19 @@
-"""Inline markup of HTML: tags are removed from a sentence before its translation, and put around the aligned words."""
+"""The step for inline HTML: remove the tags of a line before its translation, and put them around the aligned words."""
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import NamedTuple
 
 from nmt.data.words import overlapping
+from nmt.inference.steps import Steps
 from nmt.inference.terms import Units, aligned_units, core_span, insertion_index
 from nmt.inference.translation import Translation
-from nmt.text.writing import JOINT
+from nmt.text.writing import JOINT, WITHOUT_BLANKS
 
 # A comment, CDATA or PHP, which may lack its end, a declaration, or a tag, whose quoted attributes may hold ">".
 MARKUP = re.compile(
@@ -101,6 +103,57 @@ class Tag(NamedTuple):
     at: int
     text: str
     name: str
+
+
+class Fragment(NamedTuple):
+    """The text of a fragment of HTML, with a stand-in for each of the untranslated ``elements``, and its tags."""
+
+    text: str
+    tags: Sequence[Tag]
+    elements: Mapping[str, str]
+
+    @classmethod
+    def read(cls, line: str) -> Fragment:
+        """Split a fragment of HTML into its text and its tags."""
+        text = ""
+        tags = list[Tag]()
+        elements = dict[str, str]()
+        unused = (chr(number) for number in count(0xF0000) if chr(number) not in line)
+        for part in fragment_parts(line):
+            if part.kind == "tag":
+                is_image = (
+                    not part.name and not part.text.lower().startswith(("<!", "<wbr")) and not NOTE.match(part.text)
+                )
+                if is_image and text and not (text[-1].isspace() or WITHOUT_BLANKS.match(text[-1])):
+                    text += " "  # between two words
+                tags.append(Tag(len(text), part.text, part.name))
+            elif part.kind == "opaque":
+                elements[stand_in := next(unused)] = part.text
+                text += stand_in
+            else:
+                text += part.text
+        return cls(text, tags, elements)
+
+    def write(self, translation: Translation) -> Translation:
+        """Return a translation of ``text`` as HTML, with all tags and elements, and without an alignment."""
+        text = ""
+        end = 0
+        for position, tag in place_tags(translation, self.text, self.tags):
+            text += html.escape(translation.text[end:position], quote=False) + tag
+            end = position
+        text += html.escape(translation.text[end:], quote=False)
+        for stand_in, element in self.elements.items():
+            text = text.replace(stand_in, element)
+        return replace(translation.without_alignment(), text=text)
+
+
+def markup_step(line: str) -> Steps:
+    """Translate the text of a line of HTML."""
+    fragment = Fragment.read(line)
+    [translation] = yield [fragment.text]
+    if translation.alignment is None:  # nothing was translated
+        return replace(translation, text=line.strip())
+    return translation.each(fragment.write)
 
 
 @dataclass

@@ -1,19 +1,19 @@
-"""Protected text of a line: replace it before the model reads the line, and write it into the translation."""
+"""The step for terms and placeholders: the model reads stand-ins, and the translation gets the text."""
 
 from __future__ import annotations
 
-import html
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
+from typing import NamedTuple
 
 from nmt.data.words import PieceWords, overlapping, word_positions, word_spans
-from nmt.inference.markup import NOTE, Tag, fragment_parts, place_tags
-from nmt.inference.terms import Edit, EditedText, Required
+from nmt.inference.steps import Step, Steps
+from nmt.inference.terms import Edit, EditedText, Required, write_terms
 from nmt.inference.translation import Translation
 from nmt.text.glossary import Glossary
-from nmt.text.writing import UNSPACED, WITHOUT_BLANKS, LazyPattern
+from nmt.text.writing import UNSPACED, LazyPattern
 
 AFTER_ADDRESS = r"\u3001-\u3003\u3008-\u301f\uff01-\uff1f"  # marks of Chinese and Japanese, which need no spaces
 LETTER = rf"[^\W{UNSPACED.pattern[1:-1]}]"
@@ -35,8 +35,7 @@ PLACEHOLDER = LazyPattern(
 ELEMENT = LazyPattern("[\U000f0000-\U000fffff]")
 
 
-@dataclass(frozen=True)
-class Protected:
+class Protected(NamedTuple):
     """A line as the model reads it, and the text that its translation must contain."""
 
     text: str
@@ -44,109 +43,62 @@ class Protected:
     origins: Sequence[tuple[int, int]]
     """The part of the original line that each character of ``text`` comes from."""
 
-    line: str
-    """The original line."""
 
-    def complete(self, translation: Translation) -> Translation:
-        """Return a translation of ``text``, which has all required text, aligned to words of the original line."""
-        if not self.text:
-            return replace(translation, text=self.line.strip())
-        if self.text == self.line:
+def term_step(pattern: LazyPattern | None, glossary: Glossary | None) -> Step:
+    """Return the step that writes the terms of a glossary, and keeps text that has the ``pattern``."""
+
+    def step(line: str) -> Steps:
+        protected = protect(line, pattern, glossary)
+        [translation] = yield [protected.text]
+        if not protected.text:  # nothing is left to translate
+            return replace(translation, text=line.strip())
+        if translation.alignment is None or not protected.required:
             return translation
-        originals = word_positions(self.line)
-        words = [
-            overlapping(originals, self.origins[start][0], self.origins[stop - 1][1])
-            for start, stop in word_positions(self.text)
-        ]
-        source_words = PieceWords.of(
-            (words[first].start, words[last].stop - 1) if first >= 0 else (-1, -1)
-            for first, last in word_spans(translation.source_words)
-        )
-        return replace(translation, source_words=source_words)
+        return translation.each(lambda best: complete(best, protected, line))
+
+    return step
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fragment(Protected):
-    """A ``fragment`` of HTML: ``line`` is its text, with a stand-in for each of the untranslated ``elements``."""
-
-    fragment: str
-    tags: Sequence[Tag]
-    elements: Mapping[str, str]
-
-    def complete(self, translation: Translation) -> Translation:
-        """Return a translation of ``text`` as HTML, with all tags and elements, and without an alignment."""
-        translation = super().complete(translation)
-        if translation.alignment is None:  # nothing was translated
-            return replace(translation, text=self.fragment.strip())
-        text = ""
-        end = 0
-        for position, tag in place_tags(translation, self.line, self.tags):
-            text += html.escape(translation.text[end:position], quote=False) + tag
-            end = position
-        text += html.escape(translation.text[end:], quote=False)
-        for stand_in, element in self.elements.items():
-            text = text.replace(stand_in, element)
-        return replace(translation.without_alignment(), text=text)
+def complete(translation: Translation, protected: Protected, line: str) -> Translation:
+    """Return a translation of protected text with all that it must contain, aligned to words of the ``line``."""
+    translation = write_terms(translation, protected.text, protected.required)
+    if protected.text == line:
+        return translation
+    originals = word_positions(line)
+    words = [
+        overlapping(originals, protected.origins[start][0], protected.origins[stop - 1][1])
+        for start, stop in word_positions(protected.text)
+    ]
+    source_words = PieceWords.of(
+        (words[first].start, words[last].stop - 1) if first >= 0 else (-1, -1)
+        for first, last in word_spans(translation.source_words)
+    )
+    return replace(translation, source_words=source_words)
 
 
-@dataclass(frozen=True)
-class Protection:
-    """Finds the terms of a glossary in a line and, with ``placeholders``, the text that must not be translated."""
+def protect(line: str, pattern: LazyPattern | None, glossary: Glossary | None) -> Protected:
+    """Return a line with stand-ins for the matches of ``pattern``, and the text that its translation must contain.
 
-    glossary: Glossary | None
-    placeholders: bool
-    markup: bool = False
-    """Whether lines are HTML."""
-
-    def protect(self, line: str) -> Protected:
-        """Return a line as the model reads it, and the text that its translation must contain."""
-        if not self.markup:
-            return self._protect(line)
-        text = ""
-        tags = list[Tag]()
-        elements = dict[str, str]()
-        unused = (chr(number) for number in count(0xF0000) if chr(number) not in line)
-        for part in fragment_parts(line):
-            if part.kind == "tag":
-                is_image = (
-                    not part.name and not part.text.lower().startswith(("<!", "<wbr")) and not NOTE.match(part.text)
-                )
-                if is_image and text and not (text[-1].isspace() or WITHOUT_BLANKS.match(text[-1])):
-                    text += " "  # between two words
-                tags.append(Tag(len(text), part.text, part.name))
-            elif part.kind == "opaque":
-                elements[stand_in := next(unused)] = part.text
-                text += stand_in
-            else:
-                text += part.text
-        return Fragment(**vars(self._protect(text)), fragment=line, tags=tags, elements=elements)
-
-    def _protect(self, line: str) -> Protected:
-        """Return a line with stand-ins for placeholders, and the text that its translation must contain.
-
-        Numbers stay: models copy them, or know their words. A line with placeholders only becomes empty, because it
-        needs no translation.
-        """
-        pattern = PLACEHOLDER if self.placeholders else ELEMENT
-        changes = self.placeholders or self.markup
-        if self.glossary is None and not (changes and pattern.search(line)):  # most lines
-            return Protected(line, [], [], line)
-        stand_ins = (number for number in map(str, count(1)) if number not in line)
-        matches = [(match, "" if match.lastgroup else next(stand_ins)) for match in pattern.finditer(line)]
-        edited = EditedText(line, [Edit(m.start(), m.end(), stand_in or m[0]) for m, stand_in in matches])
-        text = edited.text
-        required = [
-            Required(start, start + len(stand_in or match[0]), match[0], stand_in)
-            for start, (match, stand_in) in zip(edited.starts, matches, strict=False)  # the last one is the end
-        ]
-        if required and not any(
-            text[at].isalnum() and not any(item.start <= at < item.stop for item in required) for at in range(len(text))
-        ):
-            return Protected("", [], [], line)  # nothing is left to translate
-        for term in self.glossary.matches(text) if self.glossary else ():
-            # Whole numbers within a term belong to it.
-            others = [it for it in required if it.stand_in or it.start < term.start or term.stop < it.stop]
-            if not any(item.start < term.stop and term.start < item.stop for item in others):
-                required = others
-                required.append(Required(term.start, term.stop, term.target, capital=term.capital))
-        return Protected(text, required, edited.origins, line)
+    Numbers stay: models copy them, or know their words. A line with such text only becomes empty, because it needs no
+    translation.
+    """
+    stand_ins = (number for number in map(str, count(1)) if number not in line)
+    found: list[re.Match[str]] = [] if pattern is None else [*pattern.finditer(line)]
+    matches = [(match, "" if match.lastgroup else next(stand_ins)) for match in found]
+    edited = EditedText(line, [Edit(*match.span(), stand_in or match[0]) for match, stand_in in matches])
+    text = edited.text
+    required = [
+        Required(start, start + len(stand_in or match[0]), match[0], stand_in)
+        for start, (match, stand_in) in zip(edited.starts, matches, strict=False)  # the last one is the end
+    ]
+    if required and not any(
+        text[at].isalnum() and not any(item.start <= at < item.stop for item in required) for at in range(len(text))
+    ):
+        return Protected("", [], [])
+    for term in glossary.matches(text) if glossary else ():
+        # Whole numbers within a term belong to it.
+        others = [it for it in required if it.stand_in or it.start < term.start or term.stop < it.stop]
+        if not any(item.start < term.stop and term.start < item.stop for item in others):
+            required = others
+            required.append(Required(term.start, term.stop, term.target, capital=term.capital))
+    return Protected(text, required, edited.origins)

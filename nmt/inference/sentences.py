@@ -1,4 +1,4 @@
-"""Split a line into sentences, which a model translates one by one, and join their translations.
+"""The step that splits a line into sentences, which a model translates one by one, and joins their translations.
 
 The package sentencex finds the ends of sentences, by rules and abbreviations of the language.
 """
@@ -16,6 +16,7 @@ import numpy as np
 from nmt.data.words import PieceWords, overlapping, word_positions, word_spans
 from nmt.errors import UserError
 from nmt.inference.bulk import Failure
+from nmt.inference.steps import Step, Steps
 from nmt.inference.translation import Translation
 from nmt.text.writing import WITHOUT_BLANKS
 
@@ -40,19 +41,14 @@ class SplitText(NamedTuple):
         """The sentences. A text with at most one sentence is one part, unchanged."""
         return [self.text[start:stop] for start, stop in self.spans]
 
-    def join(self, results: Sequence[Translation | Failure]) -> Translation | Failure:
-        """Return the translation of the text, joined from those of its sentences, or the failure of a sentence.
+    def join(self, parts: Sequence[Translation]) -> Translation | Failure:
+        """Return the translation of the text, joined from those of its sentences; a failure if it would be too large.
 
         The n-th best translation joins the n-th of each sentence, or the last one of a sentence with fewer. Scores and
         log-probabilities are sums. The alignment has a block for each sentence, and zeros elsewhere.
         """
-        if len(results) == 1:
-            return results[0]
-        parts = list[Translation]()
-        for number, result in enumerate(results, 1):
-            if isinstance(result, Failure):
-                return result._replace(reason=f"sentence {number} of {len(results)}: {result.reason}")
-            parts.append(result)
+        if len(parts) == 1:
+            return parts[0]
         if problem := _size_problem(parts):
             return Failure(problem)
         n_best = [
@@ -91,9 +87,15 @@ class SplitText(NamedTuple):
         )
 
 
-def keep_whole(text: str) -> SplitText:
-    """Return a text as one part."""
-    return SplitText(text, [(0, len(text))])
+def sentence_step(language: str) -> Step:
+    """Return the step that translates each sentence of a line on its own."""
+    split = splitter(language)
+
+    def step(line: str) -> Steps:
+        text = split(line)
+        return text.join((yield text.parts))
+
+    return step
 
 
 def splitter(language: str) -> Callable[[str], SplitText]:
@@ -124,7 +126,7 @@ def splitter(language: str) -> Callable[[str], SplitText]:
                 spans.append((spans.pop()[0] if len(spans) > before else start, end))
             start = end
         if len(spans) < 2:
-            return keep_whole(text)
+            return SplitText(text, [(0, len(text))])
         return SplitText(text, [_without_blanks(text, *span) for span in spans])
 
     return split

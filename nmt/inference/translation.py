@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -75,6 +75,11 @@ class Translation:
         ends = [at for at, token in enumerate(self.tokens) if token == "</s>"]
         *sentences, last = [stop - start - 1 for start, stop in pairwise([-1, *ends, len(self.tokens)])]
         return last >= MAX_LENGTH_CEILING or any(size > MAX_LENGTH_CEILING for size in sentences)
+
+    def each(self, change: Callable[[Translation], Translation]) -> Translation:
+        """Return the translation after ``change`` of each translation in its n-best list."""
+        n_best = [change(best) for best in self.n_best]
+        return replace(n_best[0], n_best=n_best)
 
     def without_alignment(self) -> Translation:
         """Return the translation without its alignment, and without the words and probabilities of its tokens."""

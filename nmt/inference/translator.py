@@ -9,25 +9,25 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from nmt.data.invisible import remove_invisible
 from nmt.data.links import Link, Links, links_from_python
-from nmt.data.words import PieceWords, split_words
+from nmt.data.words import PieceWords
 from nmt.errors import UserError, counted
 from nmt.inference.bayes_risk import by_mean_chrf
-from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, Stoppable, replace_failures
+from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, replace_failures
 from nmt.inference.engines import EngineName, LoadedModel, LoadSettings
 from nmt.inference.load import load
+from nmt.inference.markup import markup_step
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.prefix import PrefixReader
-from nmt.inference.protection import Fragment, Protected, Protection
+from nmt.inference.protection import ELEMENT, PLACEHOLDER, term_step
 from nmt.inference.reader import Reader
-from nmt.inference.sentences import SplitText, keep_whole, splitter
-from nmt.inference.terms import Required, write_terms
+from nmt.inference.sentences import sentence_step
+from nmt.inference.steps import Started, Step, Steps, chained
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
-from nmt.inference.unknown_words import MARK, replace_unknown
+from nmt.inference.unknown_words import MARK, unknown_word_step
 from nmt.search.constraints import Prefix
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
@@ -46,8 +46,6 @@ guard_forks()  # here too: the parent may have loaded torch for other models
 
 
 Pairs = Iterable[tuple[str, str]]
-ReadLine = tuple[Protected, SplitText]
-"""A line as the model reads it, whole and in sentences."""
 
 
 class Evaluation(NamedTuple):
@@ -162,74 +160,63 @@ class Translator(Reader):
         groups before it, and before the next one is taken: send it when the next lines may take long to arrive. Rows
         are counted from 0 over all groups, also in ``prefixes``. See ``translate``.
         """
-        groups = iterable(groups, "groups", what="lists of lines")
-        if on_failure is not None and not callable(on_failure):
-            raise TypeError(f"on_failure={brief(on_failure)}: not a function; give one of (row, reason)")
         if markup and not self.attention.reads_source:
             raise UserError("markup: tags need alignments, but this model has no attention; translate plain text")
         if markup and prefixes is not None:
             raise UserError("markup: a prefix is plain text; remove the prefixes, or translate plain text")
         options = self.search_options(options, alignments=alignments or markup)
-        glossary = combined_glossary(options.glossary, options.terms)
-        protection = Protection(glossary, placeholders=options.keep_placeholders, markup=markup)
-        rewrite = partial(self._rewritten, options)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
-        split = keep_whole if options.sentences is None else splitter(options.sentences)
-        invisible = self.loaded_model.properties.remove_invisible
+        steps = self._steps(options, markup=markup)
+        if options.keep_weights and not alignments:
+            steps.insert(0, _text_step)
+        return self._translate_groups(_checked(groups), options, chained(steps), allowed, on_failure)
 
-        def read(line: str) -> ReadLine:
-            protected = protection.protect(remove_invisible(line, invisible))
-            return protected, split(protected.text)
+    def _steps(self, options: SearchOptions, *, markup: bool) -> list[Step]:
+        """Return the steps around the translation of a line, each within those before it.
 
-        finish = partial(_finished, options, alignments)
-        return self._translate_groups(groups, options, read, allowed, rewrite, finish, on_failure)
+        A line is made of its sentences, so all that changes words is within the sentences, and their tags are around
+        them. Words that are written can make texts equal, so n-best lists are chosen after that.
+        """
+        glossary = combined_glossary(options.glossary, options.terms)
+        pattern = PLACEHOLDER if options.keep_placeholders else ELEMENT if markup else None
+        steps = [
+            markup_step if markup else None,
+            sentence_step(options.sentences) if options.sentences else None,
+            partial(_choice_step, options) if options.rewrites else None,
+            term_step(pattern, glossary) if pattern or glossary else None,
+            unknown_word_step(self.change_text) if options.replace_unknown else None,
+        ]
+        return [step for step in steps if step]
 
     def _translate_groups(
         self,
         groups: Iterable[Sequence[str]],
         options: SearchOptions,
-        read: Callable[[str], ReadLine],
+        step: Step,
         prefixes: Sequence[Prefix] | None,
-        rewrite: Callable[[str, Translation | Failure, Sequence[Required]], Translation | Failure],
-        finish: Callable[[Protected, Translation], Translation],
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
-        waiting = deque[list[ReadLine]]()
+        waiting = deque[list[Started]]()
+        invisible = self.loaded_model.properties.remove_invisible
 
-        def sentences() -> Iterator[list[str]]:
-            for lines in _checked(groups):
-                waiting.append([read(line) for line in lines])
-                yield [part for _, split in waiting[-1] for part in split.parts]
+        def texts() -> Iterator[list[str]]:
+            for lines in groups:
+                waiting.append([Started(step, remove_invisible(line, invisible)) for line in lines])
+                yield [text for line in waiting[-1] for text in line.texts]
 
-        rows = max_rows(options.with_spares(), self.loaded_model.max_hypotheses)
         bulk = Bulk(
             encode=self.encode,
             decode=partial(self._decode, options, prefixes),
             workers=self.loaded_model.workers,
             max_tokens=self.max_tokens,
-            max_rows=rows,
+            max_rows=max_rows(options.with_spares(), self.loaded_model.max_hypotheses),
         )
         done = 0
-        with closing(bulk.translate(sentences())) as translated:
-            for parts, decoded in translated:
-                lines = waiting.popleft()
-                required = [
-                    [
-                        item._replace(start=item.start - start, stop=item.stop - start)
-                        for item in protected.required
-                        if start <= item.start < stop
-                    ]
-                    for protected, split in lines
-                    for start, stop in split.spans
-                ]
-                in_order = map(rewrite, parts, decoded, required)
-                results = [split.join([next(in_order) for _ in split.spans]) for _, split in lines]
-                translations = replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
-                if options.keep_weights:
-                    translations = [
-                        finish(protected, translation) if translation is not NO_TRANSLATION else translation
-                        for (protected, _), translation in zip(lines, translations, strict=True)
-                    ]
+        with closing(bulk.translate(texts())) as decoded:
+            for lines, results in decoded:
+                in_order = map(self._with_words, lines, results)
+                finished = [line.finish(in_order) for line in waiting.popleft()]
+                translations = replace_failures(finished, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 done += len(translations)
                 if prefixes is not None and done > len(prefixes):
                     break
@@ -237,9 +224,7 @@ class Translator(Reader):
                     self.conclude_text()
                 yield translations
         if prefixes is not None and done != len(prefixes):
-            count = counted(min(done, len(prefixes)), "line")
-            count = f"more than {count}" if done > len(prefixes) else count
-            raise UserError(f"{counted(len(prefixes), 'prefix', 'prefixes')}, {count}: give one prefix per line")
+            raise UserError(f"prefixes: {len(prefixes):,}, but {done:,} lines or more; give one prefix per line")
         self.conclude_text()
 
     def _with_words(self, line: str, result: Translation | Failure) -> Translation | Failure:
@@ -268,47 +253,24 @@ class Translator(Reader):
     def _prefix_reader(self) -> PrefixReader:
         return PrefixReader(self.loaded_model.target)
 
-    def _rewritten(
-        self,
-        options: SearchOptions,
-        sentence: str,
-        result: Translation | Failure,
-        required: Sequence[Required],
-    ) -> Translation | Failure:
-        """Return the translation of a sentence with required texts, and without unknown words."""
-        result = self._with_words(sentence, result)
-        if isinstance(result, Failure) or result.alignment is None or not (options.rewrites or required):
-            return result
-        n_best = result.n_best
-        if options.replace_unknown:
-            source = split_words(self.change_text(sentence))
-            n_best = [replace_unknown(best, source) for best in n_best]
-        if required:
-            n_best = [write_terms(best, sentence, required) for best in n_best]
-        if options.rewrites:  # otherwise they are chosen already
-            n_best = _n_best(n_best, options)
-        return replace(n_best[0], n_best=n_best)
-
     def _decode(
         self,
         options: SearchOptions,
         prefixes: Sequence[Prefix] | None,
         sources: list[list[int]],
         rows: Sequence[int],
-        stop: Event | None,
+        beside_others: bool,
     ) -> Results:
         """Translate one batch; see ``nmt.inference.bulk.Decode``. Prefixes are those of all lines."""
         batch = None if prefixes is None else [prefixes[row] if row < len(prefixes) else () for row in rows]
         trace = options.keep_weights or options.coverage_penalty > 0
         count = len(sources) * live_hypotheses(options.with_spares())
-        engine: Engine[Any, Any] = self.loaded_model.engine(
-            trace=trace, beside_others=stop is not None, hypotheses=count
-        )
-        engine = engine if stop is None else Stoppable(engine, stop)
+        engine: Engine[Any, Any] = self.loaded_model.engine(trace=trace, beside_others=beside_others, hypotheses=count)
         searched = search(engine, sources, options.with_spares(), batch)
 
         def again(blank: Sequence[int]) -> Results:
-            return self._decode(options, [self.visible], [sources[row] for row in blank], [0] * len(blank), stop)
+            sources_again = [sources[row] for row in blank]
+            return self._decode(options, [self.visible], sources_again, [0] * len(blank), beside_others)
 
         return self.to_results(sources, searched, options, again)
 
@@ -519,16 +481,19 @@ def _n_best(translations: list[Translation], options: SearchOptions) -> list[Tra
     return translations[: options.n_best]
 
 
-def _finished(options: SearchOptions, alignments: bool, protected: Protected, translation: Translation) -> Translation:
-    """Return the translation of a line, without its alignment unless ``alignments`` asks for it."""
-    if translation.alignment is None:  # nothing was translated
-        return protected.complete(translation)
-    if not options.rewrites and not isinstance(protected, Fragment):
+def _choice_step(options: SearchOptions, line: str) -> Steps:
+    """Choose among the translations of a line after words in them were replaced."""
+    [translation] = yield [line]
+    if not translation.n_best:
         return translation
-    n_best = [protected.complete(best) for best in translation.n_best]
-    if not alignments:
-        n_best = [best.without_alignment() for best in n_best]
+    n_best = _n_best(translation.n_best, options)
     return replace(n_best[0], n_best=n_best)
+
+
+def _text_step(line: str) -> Steps:
+    """Translate a line with an alignment, which only other steps need."""
+    [translation] = yield [line]
+    return translation if translation.alignment is None else translation.each(Translation.without_alignment)
 
 
 def with_source_words(translation: Translation, words: PieceWords) -> Translation:

@@ -1,4 +1,4 @@
-"""Write source words where a translation has unknown words.
+"""The step that writes source words where a translation has unknown words.
 
 Luong, Sutskever, Le, Vinyals & Zaremba (2015), Addressing the Rare Word Problem in Neural Machine Translation,
 arXiv 1410.8206. As in Jean, Cho, Memisevic & Bengio (2015), arXiv 1412.2007, attention says which word to write.
@@ -6,11 +6,12 @@ arXiv 1410.8206. As in Jean, Cho, Memisevic & Bengio (2015), arXiv 1412.2007, at
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nmt.alignment.word_weights import argmax_links, word_weights
 from nmt.data.words import replace_words, split_words
+from nmt.inference.steps import Step, Steps
 from nmt.inference.terms import Edit, aligned_units, apply_edits
 from nmt.inference.translation import Translation
 from nmt.text.specials import UNK
@@ -19,6 +20,19 @@ from nmt.text.writing import UNSPACED
 
 MARK = "\ufffd"
 """The text of an unknown piece until its word is replaced."""
+
+
+def unknown_word_step(change_text: Callable[[str], str]) -> Step:
+    """Return the step that replaces unknown words; ``change_text`` changes a line as the model reads it."""
+
+    def step(line: str) -> Steps:
+        [translation] = yield [line]
+        if translation.alignment is None:
+            return translation
+        source = split_words(change_text(line))
+        return translation.each(lambda best: replace_unknown(best, source))
+
+    return step
 
 
 def replace_unknown(translation: Translation, source: Sequence[str]) -> Translation:

@@ -109,23 +109,6 @@ translate = Translate(model=folder, engine="onnx", threads=1, search=SEARCH)
 result = rows.map(translate, batched=True, batch_size=4, num_proc=2)
 require(result["translation"][:] == expected and result["id"][:] == [*range(len(LINES))])
 """
-GENERATOR = """
-translator = Translator.load(folder, engine="onnx", threads=2)
-groups = translator.translate_groups([LINES * 30, LINES * 30, LINES], SEARCH)
-next(groups)
-
-def go_on():
-    from nmt.errors import UserError
-    try:
-        list(groups)
-    except UserError as error:
-        require("translate_groups: began before this process was forked; call it again here" in str(error))
-        return
-    raise AssertionError
-
-in_child(go_on)
-list(groups)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +126,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         pytest.param(LOADED_BEFORE, id="before"),
         pytest.param(LOADED_IN_CHILD, id="in child"),
-        pytest.param(GENERATOR, id="generator"),
         pytest.param(DROPPED, id="dropped"),
         pytest.param(
             DATASETS, id="datasets", marks=pytest.mark.skipif(not find_spec("datasets"), reason="not installed")

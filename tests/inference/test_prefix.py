@@ -81,12 +81,8 @@ def test_last_word_may_be_spelled_and_continued_in_every_way(vocabulary: Tokeniz
 
 def test_wrong_prefixes_are_refused_in_one_line(folder: Path) -> None:
     translator = Translator.load(folder, engine="torch", device="cpu")
-    for prefixes, message in (
-        ([], r"0 prefixes, more than 0 lines: give one prefix per line"),
-        (["a"], r"1 prefix, more than 1 line: give one prefix per line"),
-        (["a", "b", "c"], r"3 prefixes, 2 lines: give one prefix per line"),
-    ):
-        with pytest.raises(UserError, match=f"^{message}$"):
+    for prefixes in ([], ["a"], ["a", "b", "c"]):
+        with pytest.raises(UserError, match="^prefixes: "):
             translator.translate(["a", "dog"], prefixes=prefixes)
     for wrong in ("a dog", [1, 2]):
         with pytest.raises(TypeError, match=r"^prefixes"):

@@ -234,7 +234,7 @@ def test_long_sentence_fails_its_line_alone() -> None:
     texts = translator.texts(lines, BEAM, on_failure=lambda *failure: failures.append(failure))
     assert texts[0] and not texts[1]
     [(row, reason)] = failures
-    assert row == 1 and reason.startswith("sentence 2 of 2: a source of ")
+    assert row == 1 and reason.startswith("sentence 2 of 2: ")
     with pytest.raises(UserError, match=r"^lines\[1\]: sentence 2 of 2: "):
         translator.texts(lines, BEAM)
 

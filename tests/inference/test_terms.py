@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from inference.random_translators import random_translator, searches
 
 from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError
-from nmt.inference.protection import PLACEHOLDER, Protection
+from nmt.inference.protection import PLACEHOLDER, complete, protect
 from nmt.inference.terms import Edit, EditedText, Required, write_terms
 from nmt.inference.translation import Translation, alignment_lines
 from nmt.inference.translator import Translator
@@ -164,10 +164,9 @@ def test_each_placeholder_is_written_once(
     line = [*words]
     for placeholder in placeholders:
         line.insert(rng.integers(len(line) + 1), placeholder)
-    protected = Protection(None, placeholders=True).protect(" ".join(line))
-    if not any(map(str.isalnum, "".join(words))):
-        assert protected.text == "" and protected.complete(Translation("")).text == " ".join(line)
-        return
+    protected = protect(" ".join(line), PLACEHOLDER, None)
+    assert any(map(str.isalnum, "".join(words))) == bool(protected.text)
+    assume(protected.text)
     source = split_words(protected.text)
     best = Translation(
         " ".join(output),
@@ -178,7 +177,7 @@ def test_each_placeholder_is_written_once(
         target_words=PieceWords(range(len(output))),
         alignment=rng.random((len(output) + 1, len(source) + 1)) * rng.integers(2, size=(len(output) + 1, 1)),
     )
-    written = protected.complete(write_terms(best, protected.text, protected.required))
+    written = complete(best, protected, " ".join(line))
     for placeholder in {*placeholders}:
         assert written.text.count(placeholder) == placeholders.count(placeholder)
     rest = written.text
@@ -191,7 +190,7 @@ def test_each_placeholder_is_written_once(
 
 @given(st.text() | st.sampled_from(["a \U000f0001 dog", "\U000f0001", "`code` {name}"]))
 def test_without_options_lines_are_read_as_they_are(line: str) -> None:
-    protected = Protection(None, placeholders=False).protect(line)
+    protected = protect(line, None, None)
     assert (protected.text, protected.required) == (line, [])
 
 
@@ -254,9 +253,8 @@ def aligned(source: str, target: str, links: str) -> Translation:
 def test_terms_are_written_where_the_alignment_says(
     source: str, target: str, links: str, terms: dict[str, str], expected: str, new_links: str, tmp_path: Path
 ) -> None:
-    protected = Protection(Glossary(terms), placeholders=False).protect(source)
     translation = aligned(source, target, links)
-    written = protected.complete(write_terms(translation, protected.text, protected.required))
+    written = complete(translation, protect(source, None, Glossary(terms)), source)
     assert written.text == expected and written.confidence == translation.confidence
     assert alignment_lines([written]) == [new_links]
 
@@ -270,8 +268,8 @@ def test_numbers_of_arabic_script_are_whole() -> None:
 
 
 def test_a_number_within_a_term_belongs_to_it() -> None:
-    protection = Protection(Glossary({"iPhone 15": "Handy", "1": "eins"}), placeholders=True)
-    protected = protection.protect("15 times 1 iPhone 15 for 1,250 {x}")
+    glossary = Glossary({"iPhone 15": "Handy", "1": "eins"})
+    protected = protect("15 times 1 iPhone 15 for 1,250 {x}", PLACEHOLDER, glossary)
     assert sorted(item.text for item in protected.required) == ["1,250", "15", "Handy", "eins", "{x}"]
 
 
