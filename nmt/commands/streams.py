@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import select
 import shutil
@@ -17,74 +16,32 @@ from typing import BinaryIO
 
 from nmt.data.text_files import STDIN as STDIN
 from nmt.data.text_files import decode_lines, read_lines
-from nmt.errors import UserError, counted, print_message, printable
+from nmt.errors import UserError, print_message
 from nmt.files.atomic import compressed, replace_file
-from nmt.files.compression import COMPRESSED, opener
-from nmt.files.reading import open_regular
+from nmt.files.compression import COMPRESSED
 
 GROUP = 512  # lines translated together: enough to fill batches, few enough for early results
 COUNTED_BYTES = 1 << 24
 BLOCK_BYTES = 1 << 18  # read from a pipe at a time
 
 
-def input_groups(
-    path: str | None, prompt: Callable[[], None] | None = None, *, show_waits: bool = False
-) -> Iterator[list[str]]:
+def input_groups(path: str | None) -> Iterator[list[str]]:
     """Yield the lines of a file (plain or compressed), or of stdin for None, in groups of up to ``GROUP``.
 
-    Lines that have arrived are yielded at once, without waiting for a full group. ``prompt`` is called before each wait
-    for input. With ``show_waits``, an empty group comes before each read that may have to wait. Raises UserError with
-    file and line for invalid UTF-8, after yielding all lines before it.
+    Lines of stdin are yielded as soon as they arrive, and an empty group before each read that may have to wait. Raises
+    UserError with file and line for invalid UTF-8, after yielding all lines before it.
     """
     if path is not None:
-        for group in _grouped(read_lines(path, allow_empty=True)):
-            yield group
-            if show_waits and not os.path.isfile(path):  # such as a named pipe
-                yield []
+        yield from _grouped(read_lines(path, allow_empty=True))
         return
     if sys.stdin is None:
         raise UserError(f"{STDIN}: closed; pipe text into the command, or set input=FILE")
     pending: deque[bytes] = deque()
     lines = decode_lines(iter(pending.popleft, None), STDIN)
-    for arrived in _ready_lines(sys.stdin.buffer, prompt, show_waits=show_waits):
+    for arrived in _ready_lines(sys.stdin.buffer):
         pending.extend(arrived)
         # Decode exactly as many lines as have arrived: ``popleft`` fails on an empty queue.
         yield from _grouped(islice(lines, len(arrived))) if arrived else [[]]
-
-
-def line_counter(path: str | None) -> Callable[[], float | None]:
-    """Return a function that returns the number of lines that ``input_groups`` will yield, or None for a pipe.
-
-    The number is exact up to ``COUNTED_BYTES`` of text, and an estimate from the first of them beyond that. Call this
-    before the lines are read.
-    """
-    start = 0
-    with suppress(OSError, ValueError, AttributeError):  # a pipe, or stdin that is closed or replaced
-        if path is None:
-            start = os.lseek(sys.stdin.fileno(), 0, os.SEEK_CUR)
-    return partial(_count_lines, path, start)
-
-
-def _count_lines(path: str | None, start: int) -> float | None:
-    """Return the number of lines of a regular file, from the byte ``start`` on; None if that cannot be known."""
-    try:
-        if path is None:
-            descriptor = sys.stdin.fileno()
-            # Unlike other reads, pread does not change what the command reads.
-            head = os.pread(descriptor, COUNTED_BYTES, start)
-            size = os.fstat(descriptor).st_size - start
-            share = len(head) / size
-        elif not os.path.isfile(path):  # such as a named pipe
-            return None
-        else:
-            with open_regular(path) as raw:
-                stream = raw if (open_stream := opener(path)) is open else open_stream(raw)
-                head = stream.read(COUNTED_BYTES)
-                share = 1.0 if len(head) < COUNTED_BYTES else raw.tell() / os.fstat(raw.fileno()).st_size
-    except Exception:  # a pipe, an empty file, or damaged data, which has its own error when it is read
-        return None
-    lines = head.count(b"\n") + (share >= 1 and bool(head) and not head.endswith(b"\n"))
-    return lines / share
 
 
 def full_groups(path: str | None) -> Iterator[list[str]]:
@@ -92,55 +49,57 @@ def full_groups(path: str | None) -> Iterator[list[str]]:
     return _grouped(line for group in input_groups(path) for line in group)
 
 
-def _ready_lines(
-    stream: BinaryIO, prompt: Callable[[], None] | None, *, show_waits: bool = False
-) -> Iterator[list[bytes]]:
-    """Yield the complete lines of each block read from ``stream``, without waiting for further blocks.
+def line_counter(path: str | None) -> Callable[[], float | None]:
+    """Return a function that returns about how many lines a regular file has, or stdin for None; None for others."""
+    return partial(_count_lines, path or "/dev/stdin")
 
-    With ``show_waits``, yield an empty list before each read that may have to wait.
-    """
-    buffer = bytearray()
+
+def _count_lines(path: str) -> float | None:
+    if path.endswith(COMPRESSED) or not os.path.isfile(path):
+        return None
+    with suppress(OSError, ZeroDivisionError), open(path) as file:
+        head = os.pread(file.fileno(), COUNTED_BYTES, 0)  # does not change what the command reads
+        return head.count(b"\n") * os.fstat(file.fileno()).st_size / len(head)
+    return None
+
+
+def _ready_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
+    """Yield the complete lines of each block read from ``stream``, and no lines before a read that may have to wait."""
+    rest = b""
     while True:
-        if show_waits and not _can_read(stream):
+        if not _can_read(stream):
             yield []
-        if prompt is not None and not buffer:
-            prompt()
-        chunk = stream.read1(BLOCK_BYTES)  # type: ignore[attr-defined]
-        if not chunk:
+        block = stream.read1(BLOCK_BYTES)  # type: ignore[attr-defined]
+        if not block:
             break
-        buffer += chunk
-        newline = chunk.rfind(b"\n")
-        if newline >= 0:
-            end = len(buffer) - len(chunk) + newline
-            yield [line + b"\n" for line in bytes(buffer[:end]).split(b"\n")]
-            del buffer[: end + 1]
-    if buffer:
-        yield [bytes(buffer)]
+        *lines, rest = (rest + block).split(b"\n")
+        yield [line + b"\n" for line in lines]
+    if rest:
+        yield [rest]
 
 
 def _can_read(stream: BinaryIO) -> bool:
     """Return whether ``stream`` has data, or has ended, so that a read returns at once."""
     try:
         return bool(select.select([stream], [], [], 0)[0])
-    except io.UnsupportedOperation:  # bytes in memory
-        return True
-    except (OSError, ValueError):  # not supported, as for pipes of Windows
+    except (OSError, ValueError):  # bytes in memory, or a pipe of Windows
         return False
 
 
 def _grouped(lines: Iterator[str]) -> Iterator[list[str]]:
     """Yield lists of up to ``GROUP`` lines. If reading fails, yield the lines before the error, then raise it."""
-    while True:
-        group: list[str] = []
-        try:
-            for line in islice(lines, GROUP):
-                group.append(line)
-        except UserError:
-            if group:
+    group: list[str] = []
+    try:
+        for line in lines:
+            group.append(line)
+            if len(group) == GROUP:
                 yield group
-            raise
-        if not group:
-            return
+                group = []
+    except UserError:
+        if group:
+            yield group
+        raise
+    if group:
         yield group
 
 
@@ -149,51 +108,42 @@ def line_writer(path: str | None, *, keep: bool = True) -> Iterator[Callable[[It
     """Yield a function that writes lines as UTF-8, to the file ``path`` or, for None, to stdout.
 
     Stdout is flushed after each call. The file, compressed as its name says, is written atomically, unless it is the
-    one that stdout is redirected to. If an error stops the block and ``keep`` is set, the lines that were written so
-    far go to ``PATH.unfinished``, and a message says so.
+    one that stdout is redirected to. If an error stops the block after some lines and ``keep`` is set, they stay in
+    ``PATH.unfinished``, and a message says so.
     """
     if path is None or is_stdout(path):
         require_stdout("keep it open, or set output=FILE")
         yield _write_to_stdout
         return
-    done = 0
+    has_lines = False
 
     def write(lines: Iterable[str]) -> None:
-        nonlocal done
-        lines = list(lines)
-        _write(stream, lines)
-        done += len(lines)
+        nonlocal has_lines
+        data = _encode(lines)
+        has_lines = has_lines or bool(data)
+        stream.write(data)
 
     with replace_file(path) as file:
         try:
             with compressed(file, path) as stream:
                 yield write
             file.flush()  # here, so that the lines are kept if the disk is full
-        except BaseException as error:
-            if keep and done and os.path.isfile(file.fileno()):
-                kept = counted(done, "finished line")
-                if isinstance(error, OSError):  # such as a full disk
-                    kept = "finished lines, of which the last may be cut,"
+        except BaseException:
+            if keep and has_lines and os.path.isfile(file.fileno()):
                 with suppress(OSError):
-                    print_message(f"{path}: not written; {kept} kept in {_keep(file, path)}")
+                    file.flush()
+                with suppress(OSError):
+                    kept = _unfinished_name(path)
+                    shutil.move(file.name, kept)  # renames it, which also works on a full disk
+                    print_message(f"{path}: not written; its finished lines are in {kept}")
             raise
 
 
-def _keep(file: BinaryIO, path: str) -> str:
-    """Keep the lines written so far in a new file beside ``path``, and return its name."""
-    with suppress(OSError):
-        file.flush()
+def _unfinished_name(path: str) -> str:
+    """Return the name of a new file for the finished lines of ``path``, with the ending of a compression."""
     ending = Path(path).suffix if path.endswith(COMPRESSED) else ""
-    names = (f"{path.removesuffix(ending)}.unfinished{number}{ending}" for number in ("", *map(str, range(2, 10000))))
-    name = next(name for name in names if not os.path.lexists(name))
-    number = file.fileno()
-    try:  # a full disk has no room for a copy; only with src_dir_fd, os.link follows the link of /proc
-        os.link(f"/proc/self/fd/{number}", name, src_dir_fd=number)
-    except (OSError, NotImplementedError):  # another system than Linux, or a file system without links
-        with replace_file(name) as kept, open(os.dup(number), "rb") as written:
-            written.seek(0)
-            shutil.copyfileobj(written, kept)
-    return name
+    names = (f"{path.removesuffix(ending)}.unfinished{number or ''}{ending}" for number in (0, *range(2, 1000)))
+    return next(name for name in names if not os.path.lexists(name))
 
 
 def is_stdout(path: str | None) -> bool:
@@ -208,12 +158,12 @@ def is_stdout(path: str | None) -> bool:
 
 def _write_to_stdout(lines: Iterable[str]) -> None:
     # Write bytes: the encoding of sys.stdout depends on the locale.
-    _write(sys.stdout.buffer, lines)
+    sys.stdout.buffer.write(_encode(lines))
     sys.stdout.buffer.flush()
 
 
-def _write(stream: BinaryIO, lines: Iterable[str]) -> None:
-    stream.write("".join(f"{line}\n" for line in lines).encode())
+def _encode(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def require_stdout(fix: str = "keep it open, or redirect it to a file") -> None:
@@ -247,10 +197,7 @@ def print_table(
 
 
 def print_path(path: Path) -> None:
-    """Print a file name to stdout at once: its own bytes, or made printable if stdout is a terminal."""
-    if sys.stdout.isatty():
-        print(printable(str(path)), flush=True)
-    else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(os.fsencode(path) + b"\n")
-        sys.stdout.buffer.flush()
+    """Print the bytes of a file name, which need not be text, to stdout at once."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(os.fsencode(path) + b"\n")
+    sys.stdout.buffer.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -21,7 +20,6 @@ from nmt.commands.options import (
     translate_lines,
     warn_of_cuts,
     warn_of_line,
-    warn_of_unspaced,
     warn_of_unused_glossary,
 )
 from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, line_counter, line_writer
@@ -34,7 +32,6 @@ from nmt.system.machine import usable_cores
 from nmt.system.progress import Progress
 
 if TYPE_CHECKING:
-    from nmt.inference.translation import Translation
     from nmt.inference.translator import Translator
 
 
@@ -85,40 +82,7 @@ class TranslateOptions(WorkerOptions):
 
 
 def _require_consistent(options: TranslateOptions) -> None:
-    """Raise UserError if settings exclude each other."""
-    _require_different_files(options)
-    if options.format != "text":
-        _require_plain_output(options)
-    refuse_both(options, "prefix", "workers")
-    if options.workers is not None:
-        _require_shards(options)
-
-
-def _require_plain_output(options: TranslateOptions) -> None:
-    """Raise UserError for settings that plain text has and a document has not."""
-    for name, value in (
-        ("workers", options.workers),
-        ("prefix", options.prefix),
-        ("alignments", options.alignments),
-        ("scores", str(options.scores).lower() if options.scores else None),
-        ("search.n_best", options.search.n_best if options.search.n_best > 1 else None),
-    ):
-        if value is not None:
-            raise UserError(f"{name}={value}: format={options.format} writes one document; remove {name}={value}")
-
-
-def _require_shards(options: TranslateOptions) -> None:
-    """Raise UserError if the input cannot be translated in shards."""
-    if options.output is None:
-        raise UserError(
-            f"workers={options.workers}: finished lines are kept in a folder beside the output; add output=FILE"
-        )
-    if Path(options.output).exists() and not Path(options.output).is_file():
-        raise UserError(f"output={options.output}: not a regular file; choose another name, or remove workers=")
-
-
-def _require_different_files(options: TranslateOptions) -> None:
-    """Raise UserError if an output would overwrite an input or the other output."""
+    """Raise UserError if settings exclude each other, or if an output would overwrite an input or the other output."""
     paths = {"output": options.output, "input": options.input, "prefix": options.prefix}
     paths |= {"alignments": options.alignments, "search.glossary": options.search.glossary}
     refuse_same_files(paths)
@@ -127,9 +91,14 @@ def _require_different_files(options: TranslateOptions) -> None:
             raise UserError(f"{key}=-: stdin already has the text; name a file")
     if options.alignments is not None and is_stdout(options.alignments) and is_stdout(options.output):
         raise UserError(f"alignments={options.alignments}: stdout already gets the translations; name a file")
-    source = options.input or "/dev/stdin"
-    if os.path.isfile(source) and is_stdout(options.output) and is_stdout(source):
-        raise UserError(f"{options.input or STDIN}: stdout writes into the same file; redirect it to another one")
+    refuse_both(options, "prefix", "workers")
+    if options.workers is not None and options.output is None:
+        raise UserError(f"workers={options.workers}: finished shards are kept beside the output; add output=FILE")
+    if options.format != "text":
+        for name in ("workers", "prefix", "alignments", "scores"):
+            if value := getattr(options, name):
+                raise UserError(f"{name}={str(value).lower()}: format=html writes one document; remove {name}=")
+        options.search.require_one_best("format=html writes one document")
 
 
 @command(HELP, TranslateOptions)
@@ -158,32 +127,17 @@ def translate(options: TranslateOptions) -> None:
             context = shard_results_of(
                 translator,
                 options,
-                _checked(options, full_groups(options.input)),
+                full_groups(options.input),
                 input=options.input,
                 scores=options.scores,
                 alignments=write_links is not None,
             )
             results = shards.enter_context(context)
         del translator  # each worker loads its own
-        unchecked = write_links is not None
         for result in results:
-            unchecked = unchecked and not warn_of_unspaced("target", _texts(options, result.output))
             write(result.output)
             if write_links is not None:
                 write_links(result.links)
-
-
-def _checked(options: TranslateOptions, groups: Iterable[list[str]]) -> Iterator[list[str]]:
-    """Yield groups of source lines, and warn if they have no spaces between words, which links count."""
-    unchecked = options.alignments is not None
-    for lines in groups:
-        unchecked = unchecked and not warn_of_unspaced("source", lines)
-        yield lines
-
-
-def _texts(options: TranslateOptions, output: Iterable[str]) -> list[str]:
-    """Return the translations of output lines, without numbers and scores."""
-    return [line.split(" ||| ")[1] if options.search.n_best > 1 else line.rpartition("\t")[2] for line in output]
 
 
 def describe_scores(search: SearchOptions, scores: ScoreColumn = True) -> str:
@@ -211,11 +165,17 @@ def _translated(translator: Translator, options: TranslateOptions, prefixes: lis
         print_message("Type a line and press Enter to see its translation; Ctrl-D ends.")
     shown = not interactive and not (options.output is None and sys.stdout.isatty())
     progress = Progress(total=line_counter(options.input), on_terminal=shown)
-    prompt = _prompt if interactive else None
+    warn = warn_of_line(options.input or STDIN, EMPTY)
+    groups = translator.translate_groups(
+        warn_of_unused_glossary(translator, input_groups(options.input), options.search),
+        options.search,
+        prefixes=prefixes,
+        alignments=bool(options.alignments),
+        on_failure=warn,
+    )
     done = 0
-    groups = _translation_groups(translator, options, prefixes, prompt)
     with closing(groups):  # ends the threads at once if writing fails
-        for translations in groups:
+        for translations in warn_of_cuts(groups, warn):
             output = [*output_lines(translations, done, n_best=options.search.n_best, scores=options.scores)]
             yield Done(len(translations), output, alignment_lines(translations) if options.alignments else [], [])
             done += len(translations)
@@ -286,27 +246,3 @@ def _shown(results: Iterable[Done], path: str | None) -> Iterator[Done]:
         done += result.lines
         progress.show(done)
     progress.close()
-
-
-def _translation_groups(
-    translator: Translator,
-    options: TranslateOptions,
-    prefixes: list[str] | None,
-    prompt: Callable[[], None] | None,
-) -> Generator[list[Translation]]:
-    """Yield translations of the input lines, group by group, in order."""
-    groups = _checked(options, input_groups(options.input, prompt, show_waits=True))
-    warn = warn_of_line(options.input or STDIN, EMPTY)
-    translated = translator.translate_groups(
-        warn_of_unused_glossary(translator, groups, options.search),
-        options.search,
-        prefixes=prefixes,
-        alignments=bool(options.alignments),
-        on_failure=warn,
-    )
-    with closing(translated):
-        yield from warn_of_cuts(translated, warn)
-
-
-def _prompt() -> None:
-    print_message("> ", end="")

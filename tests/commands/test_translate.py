@@ -30,29 +30,15 @@ def test_each_input_line_gives_one_output_line(model: Path, call: Call, monkeypa
     assert [not line for line in lines] == [not line.strip() for line in LINES]
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("extra", [[], ["workers=1"]])
-def test_log_file_gets_lines_with_a_share(
-    model: Path, files: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch, call: Call
-) -> None:
-    monkeypatch.setattr("nmt.system.progress.FIRST_S", 0.0)
-    monkeypatch.setattr("nmt.system.progress.EVERY_S", 0.0)
-    write_lines("in.txt", ["the dog"] * 1024)
-    words = ["input=in.txt", "output=out.txt", "search=greedy", "search.max_length=2"]
-    _, error = call(translate, f"model={model}", *words, *extra)
-    first, second = (line for line in error.splitlines() if "lines/s" in line)
-    assert first.startswith("512 lines in ") and ", 50%, about " in first
-    assert second.startswith("1,024 lines in ") and second.endswith(", 100%, about 0 s left")
-
-
-def test_documents_keep_their_form(model: Path, files: Path, call: Call) -> None:
-    page = "<p>the <b>dog</b> sees\n<i>a cat</i></p>\n<script>x</script><td>a red house"
+def test_pages_keep_their_form(model: Path, files: Path, call: Call) -> None:
+    page = "<p>the <b>dog</b> sees\n<i>a cat</i></p>\n<script>x</script><td>a red house\n\n"
     texts = Translator.load(model).texts(["the <b>dog</b> sees\n<i>a cat</i>", "a red house"], markup=True)
-    write_lines("in.html", page.split("\n"))
-    assert call(translate, f"model={model}", "format=html", "input=in.html", "output=out.html").lines == []
-    expected = f"<p>{texts[0]}</p>\n<script>x</script><td>{texts[1]}\n"
-    assert Path("out.html").read_text("utf-8") == expected
-    assert call(translate, f"model={model}", "format=html", stdin=b"").lines == []
+    write_lines("in.html", page.split("\n")[:-1])
+    call(translate, f"model={model}", "format=html", "input=in.html", "output=out.html")
+    assert Path("out.html").read_text("utf-8") == f"<p>{texts[0]}</p>\n<script>x</script><td>{texts[1]}\n\n"
+    for copied in ("", "<pre>\n\n\n"):
+        lines, error = call(translate, f"model={model}", "format=html", stdin=copied.encode())
+        assert lines == copied.split("\n")[:-1] and error.startswith("warning: <stdin>: ") == bool(copied)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +56,7 @@ def test_a_glossary_without_effect_is_named(
 ) -> None:
     Path("terms").write_text("hund\tdog\n")
     error = call(translate, f"model={model}", "search.glossary=terms", *words, stdin=line + b"\na cat\n").error
-    warning = "warning: search.glossary=terms: no term occurs in the text, but its targets do; exchange its columns\n"
-    assert error.count(warning) == warns == error.count("warning: search.glossary")
-
-
-def test_a_document_without_text_is_named(model: Path, call: Call) -> None:
-    lines, error = call(translate, f"model={model}", "format=html", stdin=b"<pre>\n\n\n")
-    assert lines == ["<pre>", "", ""] and "warning: <stdin>: nothing to translate with format=html" in error
+    assert error.count("warning: search.glossary=terms: ") == warns
 
 
 def test_n_best_lists_have_the_format_of_moses(model: Path, call: Call) -> None:
@@ -89,26 +69,29 @@ def test_n_best_lists_have_the_format_of_moses(model: Path, call: Call) -> None:
     assert [float(line[2]) for line in lines[:3]] == pytest.approx(scores, abs=1e-4)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.5])
-def test_scores_come_with_their_normalisation(alpha: float, model: Path, call: Call) -> None:
-    words = [f"model={model}", "scores=true", f"search.length_penalty={alpha}"]
-    (line,), error = call(translate, *words, stdin=b"the dog\n")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("scores=true search.length_penalty=0", lambda log_prob, n: log_prob),
+        ("scores=true search.length_penalty=1.5", lambda log_prob, n: log_prob / ((5 + n) / 6) ** 1.5),
+        ("scores=confidence", lambda log_prob, n: exp(log_prob / n)),
+    ],
+)
+def test_scores_precede_translations(
+    words: str, expected: Callable[[float, int], float], model: Path, call: Call
+) -> None:
+    (line, blank), error = call(translate, f"model={model}", *words.split(), stdin=b"the dog\n\n")
     score, text = line.split("\t")
+    alpha = float(words.partition("penalty=")[2] or 1)
     best = Translator.load(model).translate(["the dog"], SearchOptions(length_penalty=alpha))[0]
-    assert text == best.text and float(score) == pytest.approx(best.score, abs=1e-4)
-    assert float(score) == pytest.approx(best.log_prob / ((5 + len(best.tokens)) / 6) ** alpha, abs=1e-4)
-    assert describe_scores(SearchOptions(length_penalty=alpha)) in error
-    assert ("not length-normalised" in error) is (alpha == 0)
+    assert text == best.text and float(score) == pytest.approx(expected(best.log_prob, len(best.tokens)), abs=1e-4)
+    assert blank.endswith("\t") and error.startswith("scores: ")
 
 
-def test_confidence_is_the_mean_probability_of_a_token(model: Path, call: Call) -> None:
-    lines, error = call(translate, f"model={model}", "scores=confidence", stdin=b"the dog\n\n")
-    best = Translator.load(model).translate(["the dog"])[0]
-    confidence, text = lines[0].split("\t")
-    assert text == best.text and float(confidence) == pytest.approx(exp(best.log_prob / len(best.tokens)), abs=1e-5)
-    assert lines[1] == "1.000000\t" and "scores: confidence, the geometric mean" in error
-    (n_best, _) = call(translate, f"model={model}", "scores=confidence", "search.n_best=2", stdin=b"the dog\n").lines
-    assert n_best == f"0 ||| {best.text} ||| {confidence}"
+def test_descriptions_of_scores_name_what_changes_them() -> None:
+    options = [{}, {"length_penalty": 0.0}, {"coverage_penalty": 1.0}, {"sentences": "en"}]
+    texts = {describe_scores(SearchOptions(**settings)) for settings in options}
+    assert len({*texts, describe_scores(SearchOptions(), "confidence")}) == 5
 
 
 def test_equal_seeds_give_equal_samples(model: Path, call: Call) -> None:
@@ -120,16 +103,13 @@ def test_equal_seeds_give_equal_samples(model: Path, call: Call) -> None:
 
 def test_translation_of_a_very_long_line_is_cut_with_a_warning(model: Path, call: Call) -> None:
     text = b"a cat\n" + b"dog " * 10_000 + b"\na cat\n"
-    with pytest.warns(UserWarning, match=r"^source text: a line has [\d,]+ tokens; the longest training source has "):
-        (first, second, third), error = call(translate, f"model={model}", "search=greedy", stdin=text)
+    (first, second, third), error = call(translate, f"model={model}", "search=greedy", stdin=text)
     assert first == third and 0 < len(second.split()) <= 1000
-    fix = "give shorter sentences, one per line"
-    assert error.splitlines() == [f"warning: <stdin>:2: its translation was cut after 1,000 pieces; {fix}"]
+    assert error.startswith("warning: <stdin>:2: ") and error.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("sizes", "is_cut"),
-    [([1000], True), ([1000, 2], True), ([2, 1000], True), ([999], False), ([999, 999], False), ([900, 900], False)],
+    ("sizes", "is_cut"), [([1000], True), ([1000, 2], True), ([2, 1000], True), ([999], False), ([900, 900], False)]
 )
 def test_cut_translations(sizes: list[int], is_cut: bool) -> None:
     """Sentences of these numbers of pieces; those below 1,000 have an end."""
@@ -138,9 +118,7 @@ def test_cut_translations(sizes: list[int], is_cut: bool) -> None:
 
 
 def test_lines_before_invalid_bytes_are_translated(model: Path, call: Call, printed: Callable[[], Printed]) -> None:
-    expect_error(
-        r"^<stdin>:3: invalid UTF-8", call, translate, f"model={model}", stdin=b"a cat\nthe dog\n\xff\xfe\na cat\n"
-    )
+    expect_error(r"^<stdin>:3: ", call, translate, f"model={model}", stdin=b"a cat\nthe dog\n\xff\xfe\na cat\n")
     assert printed().lines == Translator.load(model).texts(["a cat", "the dog"])
 
 
@@ -167,7 +145,6 @@ def test_slow_writer_gets_each_line_at_once_and_closed_pipe_is_silent(model: Pat
     [
         ('exec "$@" >&-', ["output=out"], 3),
         ('exec "$@" 2>&- > out', [], 3),  # only warnings are lost
-        ('(echo before; "$@"; echo after) > out', ["output=/dev/stdout"], 5),
         ('(echo before; "$@"; echo after) >> out', ["output=/dev/stdout"], 5),
     ],
 )
@@ -181,7 +158,7 @@ def test_closed_and_redirected_streams_lose_no_line(
 
 
 @pytest.mark.thorough
-def test_terminal_gets_a_prompt(model: Path) -> None:
+def test_terminal_gets_each_translation_at_once(model: Path) -> None:
     pty = pytest.importorskip("pty")
     keyboard, terminal = pty.openpty()
     child = start(PROGRAM, [f"model={model}"], stdin=terminal)
@@ -190,4 +167,4 @@ def test_terminal_gets_a_prompt(model: Path) -> None:
     os.close(keyboard)
     os.close(terminal)
     assert out.decode().split("\n")[:-1] == Translator.load(model).texts(["a cat"])
-    assert error.decode().startswith("Type a line") and error.decode().count("> ") == 2
+    assert error.decode().startswith("Type a line")

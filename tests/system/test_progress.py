@@ -1,19 +1,12 @@
 from __future__ import annotations
 
 import io
-import os
-import random
 import sys
-from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.commands import streams
-from nmt.commands.streams import input_groups, line_counter
-from nmt.errors import UserError
-from nmt.files.compression import opener
 from nmt.system import progress
 from nmt.system.progress import EVERY_S, FIRST_S, Progress, duration, time_left
 
@@ -140,66 +133,3 @@ def test_share_is_between_0_and_100(done: float, total: float, elapsed: float) -
 )
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text
-
-
-CHARACTERS = st.characters(blacklist_categories=("Cs",), blacklist_characters="\n")
-LINES = st.lists(st.text(CHARACTERS, max_size=30), max_size=40)
-
-
-def text_of(lines: list[str], last_newline: bool) -> bytes:
-    text = "\n".join(lines) + ("\n" if last_newline and lines else "")
-    return text.encode()
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(lines=LINES, last_newline=st.booleans(), end=st.sampled_from(["", ".gz", ".xz", ".bz2"]))
-def test_total_is_the_number_of_lines_that_are_read(
-    tmp_path: Path, lines: list[str], last_newline: bool, end: str
-) -> None:
-    path = str(tmp_path / f"in.txt{end}")
-    with opener(path)(path, "wb") as file:
-        file.write(text_of(lines, last_newline))
-    try:
-        read = [line for group in input_groups(path) for line in group]
-    except UserError:  # the first letters are those of another format
-        return
-    assert (line_counter(path)() or 0) == len(read)
-
-
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(lines=st.lists(st.text("abc ", max_size=9), min_size=1, max_size=20), skipped=st.integers(0, 20))
-def test_total_of_stdin_counts_from_its_position(tmp_path: Path, lines: list[str], skipped: int) -> None:
-    (tmp_path / "in.txt").write_bytes(text_of(lines, last_newline=True))
-    with (tmp_path / "in.txt").open() as stdin, pytest.MonkeyPatch.context() as patch:
-        first = sum(len(line) + 1 for line in lines[:skipped])
-        os.lseek(stdin.fileno(), first, os.SEEK_SET)
-        patch.setattr(sys, "stdin", stdin)
-        count = line_counter(None)
-        assert (count() or 0) == len(lines[skipped:])
-        assert os.lseek(stdin.fileno(), 0, os.SEEK_CUR) == first  # nothing was taken from the command
-        read = [line for group in input_groups(None) for line in group]
-        assert read == lines[skipped:] and (count() or 0) == len(read)
-
-
-def test_total_of_a_large_file_is_an_estimate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "COUNTED_BYTES", 1_000_000)
-    generator = random.Random(1)
-    lines = ["".join(generator.choices("abcdefgh ", k=generator.randint(5, 60))) for _ in range(100_000)]
-    for name in ("a.txt", "a.txt.gz"):
-        path = str(tmp_path / name)
-        with opener(path)(path, "wb") as file:
-            file.write(text_of(lines, last_newline=True))
-        assert line_counter(path)() == pytest.approx(100_000, rel=0.3)
-
-
-def test_total_of_a_pipe_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    assert line_counter(str(tmp_path / "pipe"))() is None
-    assert line_counter(str(tmp_path / "missing"))() is None
-    monkeypatch.setattr(sys, "stdin", None)
-    assert line_counter(None)() is None
-    reading, writing = os.pipe()
-    with os.fdopen(reading) as stdin:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        assert line_counter(None)() is None
-    os.close(writing)
