@@ -215,7 +215,6 @@ def shard_results_of(
     """
     assert options.model is not None
     from nmt.inference.shards import TranslateShard, shard_results
-    from nmt.system.processes import ProcessWorkers
 
     workers = options.workers or 1
     threads = options.threads or max(1, usable_cores() // workers)
@@ -226,9 +225,10 @@ def shard_results_of(
         search=options.search,
         scores=scores,
         alignments=alignments,
+        folder=Path(f"{options.output}.shards"),
     )
     groups = warn_of_unused_glossary(translator, groups, options.search)
-    context = shard_results(translator, job, groups, ProcessWorkers(job, workers), Path(f"{options.output}.shards"))
+    context = shard_results(translator, job, groups, workers)
     del translator  # each worker loads its own
     with context as results:
         yield _shown(results, input)

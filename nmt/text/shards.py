@@ -21,7 +21,7 @@ from nmt.data.pair import Pair
 from nmt.errors import UserError, print_message
 from nmt.files.checksum import checksum, verify_file
 from nmt.settings.build import build, plain
-from nmt.system.processes import ProcessWorkers, run_tasks
+from nmt.system.processes import run_tasks
 from nmt.text.corpus import FIX, SCHEMA, SHARD_KEY, Corpus, corpus_errors, encoded_batches, open_arrow, write_batches
 from nmt.text.duplicates import without_duplicates
 from nmt.text.pair_counts import PairCounts
@@ -186,10 +186,6 @@ class ShardPairs(NamedTuple):
     number: int
     pairs: list[Pair]
 
-    @property
-    def label(self) -> str:
-        return f"the pairs of shard {self.number + 1}"
-
 
 @dataclass(frozen=True)
 class ShardWriter:
@@ -242,7 +238,7 @@ def write_shards(
     if sharding.workers == 1:
         results = ((shard, writer(shard)) for shard in remaining())
     else:
-        results = run_tasks(remaining(), ProcessWorkers(writer, sharding.workers))
+        results = run_tasks(writer, remaining(), sharding.workers)
     with closing(results):
         for (number, _), record in results:
             if unfinished is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,12 +122,3 @@ def call(printed: Callable[[], Printed], monkeypatch: pytest.MonkeyPatch) -> Cal
         return printed()
 
     return call
-
-
-@pytest.fixture(scope="session")
-def golden_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stored run with graphs of tests/golden. Only for copying."""
-    folder = tmp_path_factory.mktemp("golden")
-    with tarfile.open(Path(__file__).parents[1] / "golden" / "present.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "runs" / "finished"

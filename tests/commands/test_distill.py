@@ -22,7 +22,7 @@ from nmt.errors import UserError
 from nmt.inference.translation import Translation, n_best_lists, output_lines
 
 RANDOM = random.Random(1)
-SOURCE = [" ".join(RANDOM.choices(["ban", "gin", "kor"], k=RANDOM.randint(0, 4))) for _ in range(300)]
+SOURCE = [" ".join(RANDOM.choices(["the", "small", "dog"], k=RANDOM.randint(0, 4))) for _ in range(300)]
 TARGET = [f"target {number}" for number in range(300)]
 CODE = """
 from nmt.commands import distill as module
@@ -116,13 +116,13 @@ def test_text_of_which_no_pair_is_left_is_an_error(tmp_path: Path, monkeypatch: 
 
 
 @pytest.fixture
-def words(tmp_path: Path, golden_run: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def words(tmp_path: Path, exported: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Settings of a call, in a folder with the files src and tgt and the output out.txt of nmt-translate."""
     monkeypatch.chdir(tmp_path)
     write_lines("src", SOURCE)
     write_lines("tgt", TARGET)
-    translate([f"model={golden_run}", "input=src", "output=out.txt", "engine=onnx", "threads=1"])
-    return [f"model={golden_run}", "src=src", "tgt=tgt", "output=new", "engine=onnx", "threads=1"]
+    translate([f"model={exported}", "input=src", "output=out.txt", "engine=onnx", "threads=1"])
+    return [f"model={exported}", "src=src", "tgt=tgt", "output=new", "engine=onnx", "threads=1"]
 
 
 def read(name: str) -> list[str]:
