@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -96,14 +96,12 @@ class Server:
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry, init=False)
 
     def __post_init__(self) -> None:
-        metrics: dict[str, Any] = {"registry": self.metrics}
-        self.requests = Counter("nmt_requests", "Answered requests.", ["path", "status"], **metrics)
-        self.seconds = Histogram("nmt_request_seconds", "Seconds from request to answer.", ["path"], **metrics)
-        models = self.languages.all_models
-        waiting = Gauge("nmt_waiting_lines", "Lines that wait for translation.", **metrics)
-        waiting.set_function(lambda: sum(model.waiting for model in models))
-        translated = Gauge("nmt_translated_lines", "Lines translated since the start.", **metrics)
-        translated.set_function(lambda: sum(model.translated for model in models))
+        self.seconds = Histogram(
+            "nmt_request_seconds", "Seconds from request to answer.", ["path", "status"], registry=self.metrics
+        )
+        for name, text in (("waiting", "Lines that wait for translation."), ("translated", "Lines since the start.")):
+            gauge = Gauge(f"nmt_{name}_lines", text, registry=self.metrics)
+            gauge.set_function(partial(self.sum_of_models, name))
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -132,6 +130,10 @@ class Server:
             exception_handlers={HTTPException: _answer_error},
         )
 
+    def sum_of_models(self, name: str) -> int:
+        """Return the sum of a number of all models, such as ``waiting``."""
+        return sum(getattr(model, name) for model in self.languages.all_models)
+
     @contextlib.asynccontextmanager
     async def close_models(self, _: Starlette) -> AsyncIterator[None]:
         """End the threads of the models after the server: Python aborts at its end if a thread is in a library."""
@@ -150,7 +152,13 @@ class Server:
                 response = await _answer_error(request, error)
             except Exception as error:
                 response = JSONResponse({"error": logged(path, error)}, 500)
-            record = partial(self.record, request.method, path, response.status_code, started)
+
+            def record() -> None:
+                elapsed = time.perf_counter() - started
+                self.seconds.labels(path, response.status_code).observe(elapsed)
+                if self.log:
+                    print_message(f"{request.method} {path} {response.status_code} {elapsed:.3f} s")
+
             if isinstance(response, EventStream):
                 response.on_end = record
             else:
@@ -158,14 +166,6 @@ class Server:
             return response
 
         return answer
-
-    def record(self, method: str, path: str, status: int, started: float) -> None:
-        """Count and time an answer, and log it on stderr if ``log``."""
-        elapsed = time.perf_counter() - started
-        self.requests.labels(path, status).inc()
-        self.seconds.labels(path).observe(elapsed)
-        if self.log:
-            print_message(f"{method} {path} {status} {elapsed:.3f} s")
 
     async def fields(self, request: Request, model: type[Model]) -> Model:
         """Return the fields of a request. Raises Refused without a valid key, where keys are needed."""

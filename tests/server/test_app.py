@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import socket
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -358,5 +360,12 @@ def test_metrics_count_requests() -> None:
         client.translate(None)
         text = client.send("/metrics")[1]
     for status in (200, 400):
-        assert f'nmt_requests_total{{path="/translate",status="{status}"}} 1.0' in text
+        assert f'nmt_request_seconds_count{{path="/translate",status="{status}"}} 1.0' in text
     assert "nmt_translated_lines 1.0" in text
+
+
+def test_page_needs_no_other_host(client: Client) -> None:
+    with urllib.request.urlopen(client.url + "/") as answer:
+        page, policy = answer.read().decode(), answer.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
+    assert set(re.findall(r"https?://[^\s\"']+", page)) == {"http://www.w3.org/2000/svg"}  # the name of a namespace

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from browser import CHROMIUM, Browser, browsing
 from commands.processes import wait_until
 from served import Client, Upper, serving
 from server.word_models import tiny_translator
 
-from nmt.alignment.page import Example, alignment_page
-from nmt.server import answers, app
 from nmt.server.fields import Limits
 
 LIMITS = Limits(max_characters=100, max_texts=5)
@@ -70,35 +65,6 @@ def choose(browser: Browser, select: str, value: str) -> None:
     browser.value(f"{element}.value = {value!r}; {element}.dispatchEvent(new Event('change', {{bubbles: true}}))")
 
 
-MIXED = ["שלום New York עולם", "we say שלום עולם here"]  # Hebrew with two English words, and the other way round
-IN_ORDER = """[...document.querySelectorAll('.words.source')].map(list => {
-  const lefts = [...list.querySelectorAll('span')].map(word => word.getBoundingClientRect().left)
-  return lefts.map((left, k) => lefts.filter(other => other < left).length)
-})"""
-
-
-def test_words_of_the_other_direction_are_shown_in_their_order(
-    browser: Browser, client: Client, tmp_path: Path
-) -> None:
-    """On the page of the server, and on that of nmt-heatmap: the index of each word from the left."""
-    open_page(browser, client)
-    browser.type("\n".join(MIXED))
-    browser.wait("document.querySelectorAll('.words.source').length === 4")
-    expected = [[3, 1, 2, 0], [0, 1, 3, 2, 4]]
-    assert browser.value(IN_ORDER) == 2 * expected
-    examples = [Example(1, np.ones((1, len(line.split()))), line.split(), ["x"]) for line in MIXED]
-    (tmp_path / "page.html").write_text(alignment_page(examples, title=""), "utf-8")
-    browser.open((tmp_path / "page.html").as_uri())
-    assert browser.value(IN_ORDER) == expected
-
-
-def test_page_needs_no_other_host(client: Client) -> None:
-    with urllib.request.urlopen(client.url + "/") as answer:
-        page, policy = answer.read().decode(), answer.headers["Content-Security-Policy"]
-    assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
-    assert set(re.findall(r"https?://[^\s\"']+", page)) == {"http://www.w3.org/2000/svg"}  # the name of a namespace
-
-
 def test_translations_of_two_models_arrive_while_typing(browser: Browser, client: Client) -> None:
     open_page(browser, client)
     browser.type(LINE)
@@ -137,18 +103,6 @@ def test_pointing_at_a_word_shows_its_weights(browser: Browser, client: Client) 
     assert browser.value(marked) == [] and browser.value("document.querySelectorAll('.pair line').length") == 0
     browser.point(".words.source span:nth-of-type(2)")
     assert browser.value("document.querySelector('.partners').textContent").startswith("small: ")
-
-
-def test_long_text_is_translated_without_weights(
-    browser: Browser, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (app, answers):
-        monkeypatch.setattr(module, "MAX_WEIGHTS", 100)
-    open_page(browser, client)
-    browser.type(LINE)
-    browser.wait("document.querySelectorAll('.words.target').length === 2")
-    browser.point(".words.target span")
-    assert browser.value("document.querySelector('.partners').textContent") == "" and shown(browser)[0]
 
 
 @pytest.mark.parametrize(
@@ -287,19 +241,6 @@ def test_mistakes_have_messages_in_plain_words(browser: Browser) -> None:
     browser.wait("document.querySelector('#message').textContent.includes('The server does not answer')")
     assert browser.value("document.querySelector('#text').value") == "z"
     assert not browser.value("document.querySelector('#retry').hidden")
-
-
-def test_late_answers_are_dropped(browser: Browser) -> None:
-    with serving(limits=LIMITS, translators={"a": Upper()}) as client:
-        open_page(browser, client)
-        client.translator.released.clear()
-        browser.type("a")
-        browser.wait("!!document.querySelector('.late')")
-        browser.type("b")
-        browser.value("new Promise(resolve => setTimeout(resolve, 400))")
-        client.translator.released.set()
-        browser.wait("!!document.querySelector('.words.target')")
-        assert shown(browser) == ["AB"]
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1000, False), (400, True), (320, False)])
