@@ -207,11 +207,11 @@ def _measured(folder: Path, summary: dict[str, Any]) -> dict[str, Any]:
 
 def _valid_loss(folder: Path, epoch: int) -> float | None:
     """Return the validation loss of the model that a run kept, from the metrics of its ``epoch``, counted from 1."""
-    from nmt.training.metrics import COLUMNS, read_rows
+    from nmt.training.metrics import read_rows
 
     if not (folder / METRICS_FILE).is_file():
         return None
-    rows = [dict(zip(COLUMNS, row, strict=True)) for row in read_rows(folder / METRICS_FILE)[0]]
+    rows = read_rows(folder / METRICS_FILE)
     losses = [float(row["valid_loss"]) for row in rows if row["valid_loss"] and row["epoch"] == str(epoch - 1)]
     return losses[-1] if losses else None
 

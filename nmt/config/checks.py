@@ -49,10 +49,6 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
     yield from size_problems(settings, vocabulary=tokenizer.vocab_size, copies=copies, trust=trust)
     yield from optimizer_problems(settings)
     yield from settings.training.conflicts()
-    if settings.logger is not None:
-        from nmt.training.logs import tracker_problems
-
-        yield from tracker_problems(settings.logger)
     yield from tokenizer.conflicts()
     dropout = settings.batches.bpe_dropout
     if dropout is not None and tokenizer.kind != "bpe" and trains_tokenizers:

@@ -1,132 +1,152 @@
-"""Lightning data module: batches by token budget, shared among the ranks by our sampler instead of Lightning's."""
+"""Lightning data module: batches by token budget, shared among the ranks by our plan instead of Lightning's sampler."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import pytorch_lightning as pl
-import torch
-from torch.utils.data import DataLoader
 
-from nmt.errors import UserError, counted, print_message
-from nmt.text.batches import Batch, EpochBatches, Plan, SegmentPlan, collate
-from nmt.text.corpus import Corpus
+from nmt.errors import UserError
+from nmt.text.batches import Batch, EpochBatches, collate
 from nmt.text.prepare import Prepared
-from nmt.text.sampled import SampledPieces, sampled_pieces
+from nmt.text.sampled import sampled_pieces
 from nmt.text.windows import plan_batches
 from nmt.training.distributed import rank, world_size
 from nmt.training.settings import Train
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass
 class Position:
-    """The position of training: the epoch, the updates before it, and how many of its batches each rank has read.
-
-    ``abandoned`` of these were read by another number of processes, after which the epoch started again.
+    """The epoch and the updates before it; the pass over the text, and how many batches of the pass and of the epoch
+    each rank has read.
     """
 
     epoch: int = 0
     updates: int = 0
+    number: int = 0
     read: int = 0
-    abandoned: int = 0
-    world_size: int
+    read_in_epoch: int = 0
+
+
+class Loader:
+    """An iterable of batches with a length, which also counts the batches that were read before an interruption."""
+
+    def __init__(self, length: int, batches: Callable[[], Iterator[Batch]]) -> None:
+        self._length, self._batches = length, batches
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self._batches()
 
 
 class CorpusBatches(pl.LightningDataModule):
-    """Training batches in a new order each epoch; validation batches always in the same order."""
+    """Training batches in a new order in each pass; validation batches always in the same order.
+
+    An epoch is ``training.validate_every`` updates, or else one pass over the training text. One in which ``max_steps``
+    is reached ends there, so that it is validated and saved like any other.
+    """
 
     def __init__(self, prepared: Prepared, config: Train) -> None:
-        """An epoch is ``training.validate_every`` updates, or else one pass over the training text."""
         super().__init__()
-        self.train = prepared.corpora["train"]
-        self.valid = prepared.corpora["valid"]
+        self.train, self.valid = prepared.corpora["train"], prepared.corpora["valid"]
         self.text = prepared.checksum  # a run that was trained on another text is not resumed
-        self.max_steps = config.training.max_steps
+        self.training = config.training
         batches = config.batches
         self.accumulate = batches.accumulate
         # Pieces of the training batches, instead of the stored ones.
         self.pieces = sampled_pieces(prepared, batches.bpe_dropout, seed=config.seed)
         plan = partial(plan_batches, max_tokens=batches.max_tokens, max_sentences=batches.max_sentences)
-        self.pass_plan = plan(self.train, seed=config.seed)
-        self.train_plan: Plan = self.pass_plan
-        if (updates := config.training.validate_every) is not None:
-            self.train_plan = SegmentPlan(self.pass_plan, updates * self.accumulate * world_size())
+        self.train_plan = plan(self.train, seed=config.seed)
         self.valid_plan = plan(self.valid, shuffle=False)
-        self.position = Position(world_size=world_size())
+        self.position = Position()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"position": asdict(self._present()), "text": self.text}
+        return {"text": self.text, "processes": world_size(), **asdict(self.position)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the position. Another number of processes has other batches, so it starts the epoch again."""
-        if state_dict["text"] != self.text:
+        """Restore the position. Raises UserError if the text or the number of processes has changed."""
+        state = dict(state_dict)
+        if state.pop("text") != self.text:
             raise UserError("data: the text was prepared again since the run started; start a new run")
-        position = Position(**state_dict["position"])
-        before = position.world_size
-        now = world_size()
-        if before != now and position.read:
-            processes = f"{counted(before, 'process', 'processes')} and continues with {now}"
-            print_message(f"epoch {position.epoch + 1} starts again, because it was interrupted with {processes}")
-            position = replace(position, abandoned=position.read)
-        self.position = replace(position, world_size=now)
+        processes = state.pop("processes")
+        self.position = Position(**state)
+        if self.position.read and processes != world_size():
+            raise UserError(
+                f"resume=true: the run was stopped within an epoch of {processes} processes, and continues only with "
+                f"as many; now there are {world_size()}"
+            )
 
-    def _present(self) -> Position:
-        """Return the position after the last update."""
-        if self.trainer is None:
-            return self.position
-        return replace(self.position, read=(self.trainer.global_step - self.position.updates) * self.accumulate)
+    def end_epoch(self, updates: int) -> None:
+        """Move on to the next epoch, after this number of updates."""
+        position = self.position
+        if position.read == len(self._pass(position.number)):
+            position.number += 1
+            position.read = 0
+        position.epoch += 1
+        position.updates = updates
+        position.read_in_epoch = 0
 
-    def end_epoch(self) -> None:
-        """Move the position to the next epoch."""
-        updates = self.trainer.global_step  # type: ignore[union-attr]
-        self.position = Position(epoch=self.position.epoch + 1, updates=updates, world_size=world_size())
+    def train_dataloader(self) -> Loader:
+        """Return the rest of the epoch's batches; the trainer calls this for every epoch."""
+        position = self.position
+        if self.training.validate_every is None:
+            length = position.read_in_epoch + len(self._pass(position.number)) - position.read
+        else:
+            length = self.training.validate_every * self.accumulate
+        if self.training.max_steps is not None:
+            length = min(length, max(1, (self.training.max_steps - position.updates) * self.accumulate))
+        return Loader(length, partial(self._rest, length))
 
-    def train_dataloader(self) -> DataLoader[Batch]:
-        """Return the rest of the epoch's batches; the trainer calls this for every epoch.
+    def _pass(self, number: int) -> EpochBatches:
+        """Return the batches of this rank in a pass over the training text, as lists of rows."""
+        return EpochBatches(self.train_plan, number, rank=rank(), world_size=world_size())
 
-        The epoch in which ``max_steps`` is reached ends there, so that it is validated and saved like any other.
-        """
-        position = self._present()
-        if self.pieces is not None:
-            self.pieces.set_epoch(position.epoch)
-        batches = EpochBatches(
-            self.train_plan,
-            position.epoch,
-            rank=rank(),
-            world_size=world_size(),
-            skip=position.read - position.abandoned,
-            before=position.abandoned,
-            limit=None if self.max_steps is None else (self.max_steps - position.updates) * self.accumulate,
-        )
-        return _loader(self.train, batches, self.pieces)
+    def _rest(self, length: int) -> Iterator[Batch]:
+        """Yield batches, across passes, until an epoch of this length is complete."""
+        position = self.position
+        while position.read_in_epoch < length:
+            batches = self._pass(position.number)
+            if position.read == len(batches):
+                position.number += 1
+                position.read = 0
+                continue
+            if self.pieces is not None:
+                self.pieces.set_epoch(position.number)
+            missing = length - position.read_in_epoch
+            for rows in islice(batches, position.read, position.read + missing):
+                position.read += 1
+                position.read_in_epoch += 1
+                yield collate(self.pieces or self.train, rows)
 
-    def batches_per_epoch(self) -> int:
-        """Return the number of batches of a complete epoch."""
-        return len(EpochBatches(self.train_plan, world_size=world_size()))
+    def updates_per_epoch(self) -> int:
+        """Return the number of updates of a complete epoch."""
+        return self.training.validate_every or math.ceil(len(self._pass(0)) / self.accumulate)
 
-    def batches_per_pass(self) -> int:
-        """Return the number of batches of a pass over the training text."""
-        return len(EpochBatches(self.pass_plan, world_size=world_size()))
+    def passes_per_epoch(self) -> float:
+        """Return the number of passes over the training text in a complete epoch."""
+        return self.updates_per_epoch() * self.accumulate / len(self._pass(0))
 
-    def updates_until(self, epochs: int) -> int:
-        """Return the number of updates of a run with this number of epochs."""
-        per_epoch = math.ceil(self.batches_per_epoch() / self.accumulate)
-        abandoned = self.position.abandoned // self.accumulate
-        return self.position.updates + abandoned + (epochs - self.position.epoch) * per_epoch
+    def total_updates(self) -> int | None:
+        """Return the number of updates of the whole run, or None without a limit."""
+        limits = [self.training.max_steps] if self.training.max_steps is not None else []
+        if self.training.max_epochs is not None:
+            epochs = self.training.max_epochs - self.position.epoch
+            limits.append(self.position.updates + epochs * self.updates_per_epoch())
+        return min(limits, default=None)
 
-    def val_dataloader(self) -> DataLoader[Batch]:
-        return _loader(self.valid, EpochBatches(self.valid_plan, rank=rank(), world_size=world_size()))
+    def val_dataloader(self) -> Loader:
+        return self._valid_batches(EpochBatches(self.valid_plan, rank=rank(), world_size=world_size()))
 
-    def all_valid(self) -> DataLoader[Batch]:
+    def all_valid(self) -> Loader:
         """Return the validation batches of all ranks."""
-        return _loader(self.valid, EpochBatches(self.valid_plan))
+        return self._valid_batches(EpochBatches(self.valid_plan))
 
-
-def _loader(corpus: Corpus, batches: EpochBatches, pieces: SampledPieces | None = None) -> DataLoader[Batch]:
-    rows: Any = range(len(corpus))
-    # A separate generator: a resumed epoch creates another iterator, whose draws must not change dropout's.
-    generator = torch.Generator()
-    return DataLoader(rows, batch_sampler=batches, collate_fn=partial(collate, pieces or corpus), generator=generator)
+    def _valid_batches(self, batches: EpochBatches) -> Loader:
+        return Loader(len(batches), lambda: (collate(self.valid, rows) for rows in batches))

@@ -13,11 +13,8 @@ from typing import Any, Literal
 
 import pytorch_lightning as pl
 import torch
-from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
-from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-from pytorch_lightning.callbacks import LearningRateMonitor
+from pytorch_lightning.callbacks import LambdaCallback, LearningRateMonitor
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from pytorch_lightning.plugins.precision import Precision
 from pytorch_lightning.strategies import DDPStrategy
@@ -29,18 +26,19 @@ from nmt.inference.run_files import CHECKPOINTS
 from nmt.system.machine import is_out_of_memory
 from nmt.text.prepare import Prepared
 from nmt.training.checkpoints import (
-    AtomicCheckpoints,
-    BestCheckpoints,
+    Checkpoints,
     Diverged,
-    LastCheckpoint,
     Patience,
+    RandomState,
+    SafeCheckpoints,
+    StopOnSignal,
     Stopped,
 )
 from nmt.training.data import CorpusBatches
-from nmt.training.distributed import Launch, current_launch, first_before_others, rank
+from nmt.training.distributed import environment, processes_per_node, rank, world_size
 from nmt.training.guide import build_guide
-from nmt.training.logs import Guarded, LiveProgress, MetricsFile, Tracker, warn, without_advice
-from nmt.training.settings import Train, TrainingSettings
+from nmt.training.logs import MetricsFile, Progress, warn, without_advice
+from nmt.training.settings import Train
 from nmt.training.task import POINT_EVERY, TranslationTask
 from nmt.training.weights import Average, MovingAverage, average_best, new_model, refuse_longer, save_model
 
@@ -74,7 +72,7 @@ def fit(
     prepared: Prepared,
     folder: Path,
     *,
-    tracker: Tracker | None = None,
+    logger: Logger | None = None,
     on_start: Callable[[], None] | None = None,
 ) -> Fitted | None:
     """Train the model that ``config`` describes and write the best checkpoint as the model of ``folder``.
@@ -84,8 +82,7 @@ def fit(
     Ctrl-C, SIGTERM and SIGHUP stop training after the current update; ``resume`` continues with the next one.
     ``on_start`` is called once the checkpoint of a resumed run was accepted.
     """
-    session = _Session(config, prepared, folder, tracker)
-    session.last.on_start = on_start
+    session = _Session(config, prepared, folder, logger, on_start)
     problem = session.run()
     return session.save_best(folder, problem) if rank() == 0 else None
 
@@ -93,74 +90,80 @@ def fit(
 class _Session:
     """One session of training: the model, its data, and the trainer with its callbacks."""
 
-    def __init__(self, config: Train, prepared: Prepared, folder: Path, tracker: Tracker | None) -> None:
+    def __init__(
+        self,
+        config: Train,
+        prepared: Prepared,
+        folder: Path,
+        logger: Logger | None,
+        on_start: Callable[[], None] | None,
+    ) -> None:
         training = config.training
-        checkpoints = folder / CHECKPOINTS
         pl.seed_everything(config.seed, workers=True, verbose=False)
         self.config = config
-        self.best = BestCheckpoints(checkpoints, training)
-        self.last = LastCheckpoint(self.best, training)
-        with first_before_others():
-            trained = new_model(config, prepared, checkpoint=self.last.path if config.resume else None)
-            refuse_longer(trained.model, prepared)
-            guide = build_guide(config.guide, prepared, trust=config.trust)
-            if guide is not None and not config.resume:
-                guide.start(trained.model)
+        self.checkpoints = Checkpoints(folder / CHECKPOINTS, training)
+        self.stop = StopOnSignal(self.checkpoints)
+        trained = new_model(config, prepared, checkpoint=self.checkpoints.last if config.resume else None)
+        refuse_longer(trained.model, prepared)
+        guide = build_guide(config.guide, prepared, trust=config.trust)
+        if guide is not None and not config.resume:
+            guide.start(trained.model)
         if rank() != 0:
             torch.manual_seed(config.seed + (rank() << 32))  # each rank drops out other units
-        self.progress = LiveProgress()
-        self.patience = None if training.patience is None else Patience(training.monitor, training.patience)
-        optional = [self.patience, None if training.ema_decay is None else MovingAverage(training.ema_decay)]
-        callbacks = [self.progress, self.best, self.last, *filter(None, optional)]
+        self.progress = Progress()
+        self.patience = None if training.patience is None else Patience(training.patience)
+        callbacks: list[pl.Callback | None] = [
+            self.progress,
+            self.patience,
+            None if training.ema_decay is None else MovingAverage(decay=training.ema_decay, use_buffers=False),
+            RandomState(),
+            self.stop,
+            self.checkpoints,
+            None if on_start is None else LambdaCallback(on_fit_start=lambda *_: on_start()),
+        ]
         with without_advice():
-            self.trainer = build_trainer(config, folder, callbacks, tracker)
+            self.trainer = build_trainer(config, folder, [*filter(None, callbacks)], logger)
         self.task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"], guide=guide)
         self.data = CorpusBatches(prepared, config)
-        if rank() == 0 and training.validate_every is not None:
-            share = self.data.batches_per_epoch() / self.data.batches_per_pass()
-            print_message(
-                f"an epoch is {counted(training.validate_every, 'update')}, {share:.3g} passes over the training text"
-            )
-        if rank() == 0 and not config.resume and (problem := too_few_updates(config, self.data)):
+        if training.validate_every is not None:
+            updates = counted(training.validate_every, "update")
+            print_message(f"an epoch is {updates}, {self.data.passes_per_epoch():.3g} passes over the training text")
+        if not config.resume and (problem := too_few_updates(config, self.data)):
             warn(problem)
 
     def run(self) -> str | None:
         """Train until the end or a signal. Return the reason if the loss diverged."""
-        last = self.last
         resumes = self.config.resume
+        checkpoint = self.checkpoints.last if resumes else None
         try:
             # SIGTERM before our handlers are set raises Lightning's exception after the first update.
-            with without_advice(), last.stop_on_signal(), suppress(Stopped, SIGTERMException):
-                checkpoint = last.path if resumes else None
+            with without_advice(), self.stop.listening(), suppress(Stopped, SIGTERMException):
                 self.trainer.fit(self.task, self.data, ckpt_path=checkpoint, weights_only=True)
-            last.start()  # of a run that was already complete
         except Diverged as error:
             return _explain_divergence(error, self.config)
         except Exception as error:
-            if not resumes or last.started or isinstance(error, UserError) or is_out_of_memory(error):
+            if not resumes or self.stop.started or isinstance(error, UserError) or is_out_of_memory(error):
                 raise
-            raise UserError(f"{last.path}: cannot be resumed ({reason(error)}); start a new run") from error
+            raise UserError(f"{checkpoint}: cannot be resumed ({reason(error)}); start a new run") from error
         return None
 
     def save_best(self, folder: Path, problem: str | None) -> Fitted:
         """Write the best weights as the model of ``folder``. Raises UserError if ``problem`` stopped the training."""
-        best = self.best
-        last = self.last
         trained = self.task.trained
-        best.remove_replaced()  # also where the run was killed at its very end and trained nothing now
-        kept = best.read(last.path, trained.model)
+        kept = next(self.checkpoints.read(), None)
         if kept is None:
-            raise UserError(problem or f"{last.path}: missing; start a new run")
+            raise UserError(problem or f"{self.checkpoints.last}: missing; start a new run")
         average = None
-        if problem is None and last.stop_signal is None:
-            average = average_best(best, self.task, self.data, self.trainer)
+        if problem is None and self.stop.signal is None:
+            average = average_best(self.checkpoints, self.task, self.data, self.trainer)
         trained.model.load_state_dict(kept.weights if average is None or not average.kept else average.weights)
         device = choose_device(self.config.device)  # Lightning moves the model away after training
         trained = save_model(folder, replace(trained, model=trained.model.to(device).eval()))
         if problem is not None:
             raise UserError(f"{problem}; the model of epoch {kept.epoch} is in {folder}")
-        epochs, updates = self.trainer.current_epoch, self.trainer.global_step
-        is_over = self.patience is not None and self.patience.is_over
+        epochs, updates, training = self.trainer.current_epoch, self.trainer.global_step, self.config.training
+        limits = ((epochs, training.max_epochs), (updates, training.max_steps))
+        at_limit = any(limit is not None and made >= limit for made, limit in limits)
         return Fitted(
             trained=trained,
             seconds=self.progress.elapsed,
@@ -170,8 +173,8 @@ class _Session:
             best=kept.score,
             kept=kept.epoch,
             average=average,
-            early=is_over and not reached_limit(self.config.training, epochs, updates),
-            stop_signal=last.stop_signal,
+            early=self.patience is not None and self.patience.is_over and not at_limit,
+            stop_signal=self.stop.signal,
         )
 
 
@@ -181,8 +184,7 @@ def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
     training = config.training
     if not isinstance(warmup, int):
         return None
-    per_epoch = math.ceil(data.batches_per_epoch() / config.batches.accumulate)
-    limits = (("max_epochs", training.max_epochs, per_epoch), ("max_steps", training.max_steps, 1))
+    limits = (("max_epochs", training.max_epochs, data.updates_per_epoch()), ("max_steps", training.max_steps, 1))
     ends = [(limit * updates, key, limit, updates) for key, limit, updates in limits if limit is not None]
     end, key, limit, updates = min(ends, default=(warmup, "", 0, 1))
     if end >= warmup:
@@ -194,39 +196,28 @@ def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
     )
 
 
-def reached_limit(training: TrainingSettings, epochs: int, updates: int) -> bool:
-    """Return whether a run that has made these epochs and updates ended by ``max_epochs`` or ``max_steps``."""
-    return any(
-        limit is not None and made >= limit
-        for made, limit in ((epochs, training.max_epochs), (updates, training.max_steps))
-    )
-
-
 def _explain_divergence(error: Diverged, config: Train) -> str:
     rate = config.optimizer.get("lr")
-    clip_norm = config.training.clip_norm
-    fixes = ["lower optimizer.lr" + (f" (now {rate})" if rate is not None else "")]
-    fixes += ["raise schedule.warmup_steps"] if "warmup_steps" in config.schedule.block else []
-    fixes += ["set training.clip_norm=1" if clip_norm is None else "lower training.clip_norm"]
-    return f"{error}: training cannot continue; {', '.join(fixes[:-1])}, or {fixes[-1]}"
+    clip = "set training.clip_norm=1" if config.training.clip_norm is None else "lower training.clip_norm"
+    return f"{error}: training cannot continue; lower optimizer.lr (now {rate}), raise schedule.warmup_steps, or {clip}"
 
 
 def build_trainer(
-    config: Train, folder: Path, callbacks: list[pl.Callback], tracker: Tracker | None = None
+    config: Train, folder: Path, callbacks: list[pl.Callback], logger: Logger | None = None
 ) -> pl.Trainer:
     """Return the trainer of this process. Only rank 0 has loggers."""
     settings = config.training
     minutes = settings.max_minutes
     device = choose_device(config.device)
-    launch = current_launch()
     loggers: list[Logger] = []
     if rank() == 0:
-        events = Guarded(f"{folder}/tensorboard", TensorBoardLogger(folder, "tensorboard", ""))
-        loggers = [MetricsFile(folder), events, *([tracker] if tracker else [])]
-    if launch is None:
+        loggers = [MetricsFile(folder), TensorBoardLogger(folder, "tensorboard", ""), *([logger] if logger else [])]
+        callbacks = [*callbacks, LearningRateMonitor("epoch")]
+    if (launched := environment()) is None:
         placement: dict[str, Any] = {"devices": [device.index or 0] if device.type == "cuda" else 1}
     else:
-        placement = {"devices": launch.local_size, "num_nodes": launch.nodes, "strategy": DDPStrategy()}
+        local = processes_per_node()
+        placement = {"devices": local, "num_nodes": world_size() // local, "strategy": DDPStrategy()}
     precision = Bfloat16(device) if config.precision == "bf16" else Precision()
     return pl.Trainer(
         **placement,
@@ -235,8 +226,9 @@ def build_trainer(
         max_time=None if minutes is None else datetime.timedelta(minutes=minutes),
         accumulate_grad_batches=config.batches.accumulate,
         gradient_clip_val=settings.clip_norm,
-        callbacks=[*callbacks, LearningRateMonitor("epoch")] if loggers else callbacks,
-        plugins=[AtomicCheckpoints(), precision, _environment(launch)],
+        callbacks=callbacks,
+        # Without an environment, Lightning takes any process of a Slurm job for one of several.
+        plugins=[SafeCheckpoints(), precision, launched or LightningEnvironment()],
         logger=loggers,
         use_distributed_sampler=False,
         reload_dataloaders_every_n_epochs=1,  # a new order for each epoch
@@ -246,16 +238,6 @@ def build_trainer(
         enable_model_summary=False,
         default_root_dir=folder,
     )
-
-
-def _environment(launch: Launch | None) -> ClusterEnvironment:
-    """Return the object from which Lightning reads the ranks.
-
-    By default, Lightning takes any process of a Slurm job for one of several, and requeues the job by itself.
-    """
-    if launch is None:
-        return LightningEnvironment()
-    return SLURMEnvironment(auto_requeue=False) if launch.launcher == "srun" else TorchElasticEnvironment()
 
 
 class Bfloat16(Precision):

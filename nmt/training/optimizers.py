@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,72 +33,49 @@ def build_optimizer(config: Train, parameters: Sequence[Tensor]) -> Optimizer:
 def build_schedule(config: Train, optimizer: Optimizer, total_steps: Callable[[], int]) -> LRScheduler:
     """Return the schedule of the run.
 
-    A class that takes ``total_steps`` gets the number of updates of the run. A plateau schedule, except ours, gets
-    ``mode``: ``min`` if a smaller value of ``training.monitor`` is better, else ``max``. Its block may override both.
+    A class that takes ``total_steps`` gets the number of updates of the run. A plateau schedule gets ``mode=max``,
+    because it watches ``valid_quality``. Its block may override both.
     """
-    block = config.schedule.block
     supplied: dict[str, Any] = {"optimizer": optimizer}
-    target = locate(block["_target_"], SCHEDULE, trust=config.trust)
     if _needs_total_steps(config):
         supplied["total_steps"] = total_steps()
-    if _is_plateau(target) and not issubclass(target, Plateau):  # CyclicLR's mode is not min or max
-        supplied["mode"] = "min" if config.training.monitor == "valid_loss" else "max"
-    schedule: LRScheduler = construct(block, SCHEDULE, trust=config.trust, **supplied)
+    if _counts_validations(config) and _schedule_class(config) is not Plateau:  # CyclicLR's mode is not min or max
+        supplied["mode"] = "max"
+    schedule: LRScheduler = construct(config.schedule.block, SCHEDULE, trust=config.trust, **supplied)
     return schedule
 
 
 def optimizer_problems(config: Train) -> Iterator[str]:
-    """Yield the reasons for which optimizer or schedule cannot be constructed, or cannot update a single weight."""
+    """Yield the reasons for which optimizer or schedule cannot be constructed."""
     schedule = config.schedule.block["_target_"]
     is_endless = (config.training.max_epochs, config.training.max_steps) == (None, None)
     if is_endless and _needs_total_steps(config):
         name = schedule.rpartition(".")[2]
         yield f"training.max_epochs=null: {name} needs the number of updates; set training.max_steps or max_epochs"
         return
-    if config.schedule.interval == "epoch" and _counts_updates(config):
-        yield f"schedule.interval=epoch: {schedule} counts updates; remove schedule.interval"
-        return
-    patience = config.schedule.block.get("patience")
-    last = config.training.patience
-    target = locate(schedule, SCHEDULE, trust=config.trust)
-    if _is_plateau(target) and isinstance(patience, int) and last is not None and patience + 2 > last:
+    patience, last = config.schedule.block.get("patience"), config.training.patience
+    if _counts_validations(config) and isinstance(patience, int) and last is not None and patience + 2 > last:
         why = f"training.patience={last} ends training before the rate is lowered"
         yield f"schedule.patience={patience}: {why}; set training.patience={patience + 2} or more"
     part = f"optimizer: {config.optimizer['_target_']}"
     on_gpu = config.device != "cpu" and torch.cuda.is_available()
-    weight = torch.nn.Parameter(torch.zeros(1, device="cuda" if on_gpu else "cpu"))
-    weight.grad = torch.zeros_like(weight)
     try:
-        built = build_optimizer(config, [weight])
-        built.step(lambda: 0.0)
+        built = build_optimizer(config, [torch.nn.Parameter(torch.zeros(1, device="cuda" if on_gpu else "cpu"))])
         part = f"schedule: {schedule}"
-        steps = build_schedule(config, built, lambda: 1000)
-        built.step(lambda: 0.0)  # torch warns about a schedule that steps first
-        step_schedule(steps, 0.0)
+        build_schedule(config, built, lambda: 1000)
     except REFUSALS as error:
         yield f"{part} refuses its settings: {error}"
 
 
+def _schedule_class(config: Train) -> Any:
+    return locate(config.schedule.block["_target_"], SCHEDULE, trust=config.trust)
+
+
 def _needs_total_steps(config: Train) -> bool:
-    block = config.schedule.block
-    target = locate(block["_target_"], SCHEDULE, trust=config.trust)
-    return "total_steps" not in block and "total_steps" in signature(target).parameters
+    return "total_steps" not in config.schedule.block and "total_steps" in signature(_schedule_class(config)).parameters
 
 
-def _counts_updates(config: Train) -> bool:
-    target = locate(config.schedule.block["_target_"], SCHEDULE, trust=config.trust)
-    warms_up = "warmup_steps" in signature(target).parameters
-    return (warms_up and not _is_plateau(target)) or _needs_total_steps(config)
-
-
-def _is_plateau(target: Callable[..., Any]) -> TypeGuard[type[ReduceLROnPlateau]]:
-    """Whether the schedule ``target`` lowers the rate after validations without progress."""
+def _counts_validations(config: Train) -> bool:
+    """Return whether the schedule lowers the rate after validations without progress."""
+    target = _schedule_class(config)
     return isinstance(target, type) and issubclass(target, ReduceLROnPlateau)
-
-
-def step_schedule(schedule: LRScheduler, metric: Any) -> None:
-    """Step the schedule; one that counts validations gets the ``metric``."""
-    if isinstance(schedule, ReduceLROnPlateau):
-        schedule.step(metric)
-    else:
-        schedule.step()

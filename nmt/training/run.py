@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from pytorch_lightning.loggers import Logger
 
 from nmt.data.sources import PreparedData, load_pairs, pairs_from_python
 from nmt.errors import UserError, counted, print_message, reason
@@ -23,9 +24,9 @@ from nmt.settings.build import plain
 from nmt.system.machine import is_out_of_memory, torch_threads
 from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, reading_problems
 from nmt.text.tokenizer import Tokenizer
-from nmt.training.distributed import first_before_others, rank
+from nmt.training.distributed import rank, world_size
 from nmt.training.fit import Fitted, check_bfloat16, fit
-from nmt.training.logs import Tracker, open_tracker, warn
+from nmt.training.logs import build_logger, finish, warn
 from nmt.training.metrics import NEAR_ZERO, PERCENT
 from nmt.training.provenance import device_name, provenance
 from nmt.training.report import report
@@ -63,12 +64,10 @@ def train_into(
     that config.yaml stores, once training starts. Raises UserError for anything that the user can fix.
     """
     try:
-        if rank() != 0:
-            return _train(folder, config, pairs, store_config, None)
-        with lock_folder(folder):
+        logger = build_logger(config.logger, folder, trust=config.trust) if rank() == 0 else None
+        with lock_folder(folder) if rank() == 0 else nullcontext():
             remove_leftovers(folder / CHECKPOINTS)
-            with open_tracker(config.logger, folder, resume=config.resume, trust=config.trust) as tracker:
-                return _train(folder, config, pairs, store_config, tracker)
+            return _train(folder, config, pairs, store_config, logger)
     except Exception as error:
         if isinstance(error, UserError) or not is_out_of_memory(error):
             raise
@@ -83,31 +82,28 @@ def _train(
     config: Train,
     pairs: Mapping[str, Any] | None,
     store_config: Callable[[Mapping[str, Any]], None],
-    tracker: Tracker | None,
+    logger: Logger | None,
 ) -> TrainingResult:
     started = time.perf_counter()
     keep_freed_memory()
     device = choose_device(config.device)
     if config.threads is not None:
         torch.set_num_threads(torch_threads(config.threads))
-    if rank() == 0:
-        on_cpu = device.type == "cpu"
-        print_message(f"threads: {torch.get_num_threads()}" if on_cpu else f"device: {device_name(config.device)}")
-    if config.precision == "bf16" and device.type == "cpu":
+    on_cpu = device.type == "cpu"
+    print_message(f"threads: {torch.get_num_threads()}" if on_cpu else f"device: {device_name(config.device)}")
+    if config.precision == "bf16" and on_cpu:
         check_bfloat16(config)
-    with first_before_others():
-        prepared = _prepared_text(folder, config if rank() == 0 else replace(config, resume=True), pairs)
+    prepared = _prepared_text(folder, config, pairs)
     stored = stored_settings(config, prepared)
-    if rank() == 0:
-        _log_tokenizer(config, prepared)
+    _log_tokenizer(config, prepared)
     # The code that trains may change until the end.
     origin = {**provenance(config.device), "text_checksum": prepared.checksum}
     origin["pairs"] = {part: counts.kept for part, counts in prepared.pair_counts.items()}
     origin["reading"] = {part: counts.reading() for part, counts in prepared.pair_counts.items()}
-    if tracker is not None:
-        tracker.start(stored, folder, resumed=config.resume)
+    if logger is not None and not config.resume:
+        logger.log_hyperparams(dict(stored))
     on_start = partial(store_config, stored) if rank() == 0 else None
-    fitted = fit(config, prepared, folder, tracker=tracker, on_start=on_start)
+    fitted = fit(config, prepared, folder, logger=logger, on_start=on_start)
     if fitted is None or fitted.stop_signal is not None:
         result = TrainingResult(folder, config, None, time.perf_counter() - started)
         if fitted is None:
@@ -118,8 +114,8 @@ def _train(
     if test is not None:
         print_message("translating the test set …")
     summary = report(config, fitted, test, folder, origin)
-    if tracker is not None:
-        tracker.log_summary(summary)
+    if logger is not None:
+        finish(logger, summary, fitted.updates)
     if config.export and config.adapt is None:  # the graphs would hold the whole model
         export_run(fitted.trained, folder, trust=config.trust)
     return TrainingResult(folder, config, summary, time.perf_counter() - started)
@@ -192,6 +188,11 @@ def _prepared_text(folder: Path, config: Train, program_pairs: Mapping[str, Any]
                     print_message(f"{part}: {line}")
             _warn_of_text(prepared, None)
         return prepared
+    if world_size() > 1:
+        raise UserError(
+            "data: several processes train on prepared text only; run nmt-prepare, and train with data=prepared "
+            "data.folder=FOLDER"
+        )
     tokenizers = None
     if config.init_from is not None:
         start = load_folder(Path(config.init_from), trust=config.trust, key="init_from")
@@ -213,10 +214,9 @@ def _prepared_text(folder: Path, config: Train, program_pairs: Mapping[str, Any]
 
 
 def _warn_of_text(prepared: Prepared, setting: str | None) -> None:
-    """Log the text that the tokenizers cannot read, on rank 0."""
-    if rank() == 0:
-        for problem in reading_problems(prepared, setting=setting):
-            warn(f"{problem}")
+    """Log the text that the tokenizers cannot read."""
+    for problem in reading_problems(prepared, setting=setting):
+        warn(f"{problem}")
 
 
 def _refuse_shared(config: Train, setting: str, source: Tokenizer, target: Tokenizer) -> None:

@@ -6,7 +6,7 @@ Our schedules count updates, and each warms up linearly from 0 to the optimizer'
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
@@ -48,7 +48,7 @@ class Linear(LambdaLR):
 class Plateau(ReduceLROnPlateau):
     """Warm up, then multiply the rate by ``factor`` after more than ``patience`` validations without progress.
 
-    A validation is progress if its quality is larger than all before, as for ``training.patience``.
+    A validation is progress if its ``valid_quality`` is larger than all before, as for ``training.patience``.
     """
 
     def __init__(
@@ -60,16 +60,8 @@ class Plateau(ReduceLROnPlateau):
         patience: Annotated[int, AtLeast(0)] = 1,
     ) -> None:
         super().__init__(optimizer, mode="max", threshold=0, threshold_mode="abs", factor=factor, patience=patience)
-        self.best_merit: Any = None  # checkpoints store it under this name
-        self.improvements = 0  # torch's class sees this number, which grows with every improvement
         self.warmup_steps = warmup_steps
         self.peak_rates = [group["lr"] for group in optimizer.param_groups]
-
-    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Count a validation, whose quality is ``metrics``."""
-        if self.best_merit is None or metrics > self.best_merit:
-            self.best_merit, self.improvements = metrics, self.improvements + 1
-        super().step(self.improvements, epoch)
 
     def warm_up(self, update: int) -> None:
         """Set the rate of this update, from 0, while warming up: torch's class only knows validations."""

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from nmt.errors import UserError
-from nmt.inference.model_folder import TrainedModel, non_finite, pack
+from nmt.inference.model_folder import TrainedModel, pack
 from nmt.inference.scores import choose_tokenizer, corpus_scores
 from nmt.inference.translator import Translator
 from nmt.kernels.output_loss import CHUNK, output_loss
@@ -27,8 +27,8 @@ from nmt.training.checkpoints import Diverged
 from nmt.training.distributed import gather, rank, sums, world_size
 from nmt.training.guide import Guide
 from nmt.training.logs import MetricsFile
-from nmt.training.metrics import quality
-from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
+from nmt.training.metrics import COLUMNS, QUALITY, quality
+from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule
 from nmt.training.schedules import Plateau
 from nmt.training.settings import Train
 
@@ -150,16 +150,15 @@ class TranslationTask(pl.LightningModule):
 
     @cached()
     def on_validation_epoch_end(self) -> None:
-        """Translate the first validation sentences and score them. Raises Diverged if a weight is not finite."""
+        """Translate the first validation sentences and score them. Raises Diverged if a loss was not finite."""
         if problem := next(filter(None, gather(self.divergence)), None):
             raise Diverged(problem)
-        if (name := non_finite(self.state_dict())) is not None:
-            raise Diverged(f"weight {name} is not finite after update {self.global_step}")
-        if not self.sources:
-            return
-        shares = gather(self._translate(self.sources[rank() :: world_size()]))
-        hypotheses = [shares[row % len(shares)][row // len(shares)] for row in range(len(self.sources))]
-        self.log_dict(self._scores(hypotheses), sync_dist=True)
+        if self.sources:
+            shares = gather(self._translate(self.sources[rank() :: world_size()]))
+            hypotheses = [shares[row % len(shares)][row // len(shares)] for row in range(len(self.sources))]
+            self.log_dict(self._scores(hypotheses), sync_dist=True)
+        merit = quality(self.trainer.callback_metrics, self.settings.monitor)
+        self.log(QUALITY, merit, logger=False, sync_dist=True)
 
     def translation_scores(self) -> dict[str, float]:
         """Return ``valid_bleu`` and ``valid_chrf``, which this process alone computes."""
@@ -176,23 +175,13 @@ class TranslationTask(pl.LightningModule):
         """Return the configured optimizer and schedule in Lightning's form."""
         parameters = [weight for weight in self.model.parameters() if weight.requires_grad]
         optimizer = build_optimizer(self.config, parameters)
-        schedule = build_schedule(self.config, optimizer, self._total_steps)
+        # Lightning's own estimate sets the data loader up before the checkpoint is restored.
+        schedule = build_schedule(self.config, optimizer, self.trainer.datamodule.total_updates)  # type: ignore[attr-defined]
         if self._steps_every_update(schedule):
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
         # Lightning would skip the epoch in which a run is resumed, so on_validation_end calls step() instead.
-        never = {"interval": "epoch", "frequency": sys.maxsize, "monitor": self.settings.monitor}
+        never = {"interval": "epoch", "frequency": sys.maxsize, "monitor": QUALITY}
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, **never}}
-
-    def _total_steps(self) -> int:
-        """Return the number of updates of the whole run.
-
-        Lightning's own estimate sets the data loader up before the checkpoint is restored: a resumed epoch would start
-        again from its first batch.
-        """
-        epochs = self.settings.max_epochs
-        steps = self.settings.max_steps
-        updates = None if epochs is None else self.trainer.datamodule.updates_until(epochs)  # type: ignore[attr-defined]
-        return int(min(limit for limit in (steps, updates) if limit is not None))
 
     def _steps_every_update(self, schedule: LRScheduler) -> bool:
         interval = self.config.schedule.interval
@@ -204,17 +193,13 @@ class TranslationTask(pl.LightningModule):
 
     def on_validation_end(self) -> None:
         """Step the schedules that count validations or epochs; an epoch has one validation, at its end."""
-        if self._steps_every_update(self.schedule):
-            return
-        metrics = self.trainer.callback_metrics
-        monitor = self.settings.monitor
-        progress = quality(metrics, monitor) if isinstance(self.schedule, Plateau) else metrics[monitor]
-        self.lr_scheduler_step(self.schedule, progress)
+        if not self._steps_every_update(self.schedule):
+            self.lr_scheduler_step(self.schedule, self.trainer.callback_metrics[QUALITY])
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
         """Step the schedule. Raises UserError if the schedule ends before the run."""
         try:
-            step_schedule(scheduler, metric)
+            scheduler.step(metric) if isinstance(scheduler, ReduceLROnPlateau) else scheduler.step()
         except REFUSALS as error:
             target = self.config.schedule.block["_target_"]
             raise UserError(f"schedule: {target} fails at update {self.global_step}: {error}") from error
@@ -224,10 +209,17 @@ class TranslationTask(pl.LightningModule):
         for logger in self.loggers:
             if isinstance(logger, MetricsFile):
                 logger.forget(self.global_step)
+        self.trainer.should_stop |= self._is_complete
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether ``max_steps`` updates are made. Lightning's own limit repeats the end of an epoch on resume."""
+        return self.settings.max_steps is not None and self.global_step >= self.settings.max_steps
 
     def on_train_epoch_end(self) -> None:
         """Move to the next epoch. Lightning calls this before the callbacks that write checkpoints."""
-        self.trainer.datamodule.end_epoch()  # type: ignore[attr-defined]
+        self.trainer.datamodule.end_epoch(self.global_step)  # type: ignore[attr-defined]
+        self.trainer.should_stop |= self._is_complete
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         if isinstance(self.schedule, Plateau):
@@ -254,6 +246,8 @@ class TranslationTask(pl.LightningModule):
             portable["base"] = self.trained.base.fingerprint
         checkpoint["portable"] = portable
         checkpoint["interval"] = self.interval
+        metrics = self.trainer.callback_metrics
+        checkpoint["metrics"] = {name: float(value) for name, value in metrics.items() if name in COLUMNS}
 
 
 @torch.no_grad()

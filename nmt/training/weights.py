@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import WeightAveraging
+from pytorch_lightning.callbacks import EMAWeightAveraging
 from torch import Tensor
 
 from nmt.errors import SourceTooLong, UserError, print_message
@@ -18,14 +18,14 @@ from nmt.files.checkpoint import read_checkpoint
 from nmt.inference.adapter_file import Base, model_fingerprint, save_adapter
 from nmt.inference.model_folder import TrainedModel, choose_device, load_folder, save_folder
 from nmt.model.adapter import adapt, merge, updates
-from nmt.model.build import build_model, numbers_per_weight, require_memory
+from nmt.model.build import build_model
 from nmt.model.seq2seq import Seq2Seq
 from nmt.settings.build import MODEL_GROUPS, describe_setting, plain
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 from nmt.text.specials import EOS
 from nmt.text.tokenizer import other_side
-from nmt.training.checkpoints import KEYS, BestCheckpoints
+from nmt.training.checkpoints import KEYS, Checkpoints
 from nmt.training.data import CorpusBatches
 from nmt.training.distributed import rank
 from nmt.training.metrics import LOSS, quality
@@ -43,9 +43,7 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
     base = None
     start, init_from, adapted = None, config.init_from, config.adapt
     if init_from is not None and adapted is not None:
-        base = Base(
-            Path(init_from), model_fingerprint(Path(init_from))
-        )  # before loading: the file may be replaced meanwhile
+        base = Base(Path(init_from), model_fingerprint(Path(init_from)))
     if checkpoint is not None and init_from is not None:
         longest = _resumed(checkpoint, base)
     if init_from is not None and (checkpoint is None or base is not None):
@@ -58,8 +56,6 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
         "longest_source": longest,
         "trust": config.trust,
     }
-    copies = numbers_per_weight(config.optimizer, config.device, frozen=adapted is not None)
-    require_memory(config, copies, **sizes)  # the vocabulary of prepared text is known only now
     model = build_model(config, **sizes)
     if start is not None and init_from is not None:
         _copy_weights(model, start, config)
@@ -182,19 +178,11 @@ class Average(NamedTuple):
     kept: bool
 
 
-class MovingAverage(WeightAveraging):
+class MovingAverage(EMAWeightAveraging):
     """Keeps the exponential moving average of the weights, which is validated and stored as the model.
 
-    After t updates the decay is min(decay, (1 + t) / (10 + t)), so that the random weights of the start are soon
-    forgotten. Checkpoints hold the average and the weights that training continues with.
+    Checkpoints hold the average and the weights that training continues with.
     """
-
-    def __init__(self, decay: float) -> None:
-        def average(averaged: Tensor, current: Tensor, updates: Tensor) -> Tensor:
-            count = float(updates)
-            return averaged.lerp(current, 1 - min(decay, (1 + count) / (10 + count)))
-
-        super().__init__(use_buffers=False, avg_fn=average)
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Do nothing: the task translates after this, and must use the average too."""
@@ -238,7 +226,7 @@ def describe_average(average: Average, monitor: str, best: float | None) -> str:
 
 
 def average_best(
-    best: BestCheckpoints, task: TranslationTask, data: CorpusBatches, trainer: pl.Trainer
+    checkpoints: Checkpoints, task: TranslationTask, data: CorpusBatches, trainer: pl.Trainer
 ) -> Average | None:
     """Return the average of the best checkpoints with its validation score, or None if it is off or there is only one.
 
@@ -246,11 +234,13 @@ def average_best(
     """
     if (count := task.settings.average_checkpoints) is None:
         return None
-    models = best.read_best(count, task.model)
+    models = list(checkpoints.read(count))
     if len(models) < 2:
         return None
     weights = average_weights([model.weights for model in models])
     task.to(choose_device(task.config.device))
     scores = validate_weights(task, weights, data.all_valid(), trainer.precision_plugin)
-    kept = math.isfinite(scores[LOSS]) and quality(scores, best.monitor) >= best.best_quality()
-    return Average(weights, sorted(model.epoch for model in models), scores[best.monitor], kept)
+    monitor = task.settings.monitor
+    best = float(checkpoints.best_k_models[checkpoints.ranking()[0]])
+    kept = math.isfinite(scores[LOSS]) and quality(scores, monitor) >= best
+    return Average(weights, sorted(model.epoch for model in models), scores[monitor], kept)

@@ -1,4 +1,4 @@
-"""Laws of training with two processes, which one spawn checks: gradients, shares, files, validation, resuming."""
+"""The gradient of an update is that of its joined batches, for accumulated batches and for two processes."""
 
 from __future__ import annotations
 
@@ -8,75 +8,118 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import (
-    NO_REPORT,
-    SMALL,
-    joined_gradients,
-    last_step,
-    record_batches,
-    same_weights,
-    stop_at,
-    stored_weights,
-)
+from builders import call_before, write_parts
+from tiny import MODEL, NO_REPORT, SMALL, joined_gradients, on_prepared, refuse, same_weights, stored_weights
 from torch.nn import functional
-from two_ranks import train_on_two_ranks
+from two_ranks import torchrun_environment, train_on_two_ranks
 
 from nmt.commands.train import train
 from nmt.config.compose import train_config
+from nmt.errors import UserError
 from nmt.text.batches import collate
 from nmt.text.corpus import Corpus
 from nmt.text.prepare import open_prepared
+from nmt.training.distributed import connected_processes, detect_launch, environment, from_first, require_device
+from nmt.training.task import TranslationTask
 from nmt.training.weights import new_model
 
-WORDS = [*SMALL, "encoder.dropout=0.1", "batches.max_tokens=150", "guide=links", "training.clip_norm=null"]
-EXACT = [*WORDS, "encoder.dropout=0", "decoder.dropout=0", "name=exact", "training.monitor=valid_loss"]
+SMOOTH = ["encoder.dropout=0", "decoder.dropout=0", "training.label_smoothing=0"]
+LINKED = ["data=generated", "guide=links", "tokenizer.vocab_size=400"]  # some pieces have no links
+
+
+@pytest.mark.parametrize(
+    ("clip_norm", "guide"), [("null", LINKED), pytest.param("0.01", [], marks=pytest.mark.thorough)]
+)
+def test_gradients_of_accumulated_batches_are_those_of_the_joined_batch(
+    run: Path, clip_norm: str, guide: list[str], float64: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*SMALL, *SMOOTH, "batches.max_tokens=150", "batches.accumulate=3", "training.max_epochs=1", *guide]
+    rows: list[list[int]] = [[]]
+    updates: list[tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]] = []
+    optimizer_step = TranslationTask.optimizer_step
+
+    def record_rows(task: TranslationTask, batch: Any, index: int) -> None:
+        rows[-1] += batch.index.tolist()
+
+    def keep(self: TranslationTask, epoch: int, index: int, optimizer: Any, closure: Any) -> None:
+        weights = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
+        optimizer_step(self, epoch, index, optimizer, closure)
+        updates.append((weights, {name: weight.grad.clone() for name, weight in self.model.named_parameters()}))  # type: ignore[union-attr]
+        rows.append([])
+
+    call_before(monkeypatch, TranslationTask, "training_step", record_rows)
+    monkeypatch.setattr(TranslationTask, "optimizer_step", keep)
+    monkeypatch.setattr("nmt.training.run.report", lambda *_: NO_REPORT)
+    train([*words, f"training.clip_norm={clip_norm}"])
+
+    text = open_prepared(run / "data").corpora["train"]
+    assert sorted(row for batches in rows for row in batches) == list(range(len(text)))
+    assert len(updates) >= 2 and len(rows[len(updates) - 1]) < len(rows[0])  # the last update has fewer batches
+    for batch_rows, (weights, gradients) in zip(rows, updates, strict=False):
+        expected = joined_gradients(words, run / "data", weights, batch_rows)
+        assert gradients.keys() == expected.keys()
+        norm = torch.stack([gradient.norm() for gradient in expected.values()]).norm()
+        scale = 1.0 if clip_norm == "null" else min(1.0, float(clip_norm) / float(norm))
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(gradient, scale * expected[name], rtol=1e-5, atol=1e-9, msg=name)
+
+
+# Two processes, which one spawn checks.
+
 STOP_AT = 3
+thorough = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The records of two ranks that train without dropout, with it, stop, and resume."""
-    once = [*WORDS, "training.max_epochs=1"]
-    jobs = [EXACT, [*once, "name=whole"], [*once, "name=stopped"], ["name=stopped", "resume=true"]]
     with chdir(folder := tmp_path_factory.mktemp("ranks")):
+        Path("train.links").write_text("".join(f"0-0 {n + 1}-{n + 1}\n" for n in range(30)))
+        words = [*on_prepared("mine", "data.train.links=train.links"), "training.clip_norm=null", "guide=links"]
+        words += ["batches.max_tokens=60", "encoder.dropout=0.1", "training.monitor=valid_loss"]
+        once = [*words, "training.max_epochs=1"]
+        jobs = [[*words, *SMOOTH, "name=exact"], [*once, "name=whole"], [*once, "name=stopped"]]
+        jobs += [["name=stopped", "resume=true"]]
         ranks = train_on_two_ranks(jobs, stop_at={"name=stopped": STOP_AT}, rank_to_stop=1)
-    return [{**record, "folder": folder} for record in ranks]
+    return [{**record, "folder": folder, "words": jobs[0]} for record in ranks]
 
 
 def job(records: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
     return [record["jobs"][number] for record in records]
 
 
-def test_gradients_are_those_of_the_joined_batch(records: list[dict[str, Any]], float64: None) -> None:
+@thorough
+def test_gradients_of_two_ranks_are_those_of_the_joined_batch(records: list[dict[str, Any]], float64: None) -> None:
     first, second = job(records, 0)
     for update in (0, len(first["rows"]) - 1):
         rows = [*first["rows"][update][1], *second["rows"][update][1]]
-        expected = joined_gradients(EXACT, records[0]["folder"] / "runs" / "exact", first["weights"][update], rows)
+        with chdir(records[0]["folder"]):
+            expected = joined_gradients(records[0]["words"], Path("mine"), first["weights"][update], rows)
         for rank in (first, second):
             assert rank["gradients"][update].keys() == expected.keys()
             for name, gradient in rank["gradients"][update].items():
                 torch.testing.assert_close(gradient, expected[name], rtol=1e-6, atol=1e-9, msg=name)
 
 
-def test_ranks_have_equally_many_batches_and_each_pair_once_per_epoch(records: list[dict[str, Any]]) -> None:
+@thorough
+def test_ranks_have_equally_many_batches_and_share_the_pairs(records: list[dict[str, Any]]) -> None:
     for index in (0, 1):
         first, second = (rank["rows"] for rank in job(records, index))
         assert [epoch for epoch, _ in first] == [epoch for epoch, _ in second]
         for epoch in {epoch for epoch, _ in first}:
             rows = [row for share in (first, second) for number, batch in share if number == epoch for row in batch]
-            assert sorted(rows) == list(range(60))
+            assert len(rows) == len(set(rows)) > 20
 
 
-def test_validation_and_best_checkpoint_agree(records: list[dict[str, Any]]) -> None:
+@thorough
+def test_validation_and_best_checkpoint_agree(records: list[dict[str, Any]], float64: None) -> None:
     first, second = job(records, 0)
-    assert len(first["validations"]) == 2
     assert [scores for scores, _ in first["validations"]] == [scores for scores, _ in second["validations"]]
     assert first["best"] == second["best"] != ""
-    folder = records[0]["folder"] / "runs" / "exact"
-    corpus = Corpus.open(folder / "data" / "valid.arrow")
-    prepared = open_prepared(folder / "data")
+    with chdir(records[0]["folder"]):
+        prepared, corpus = open_prepared(Path("mine")), Corpus.open(Path("mine/valid.arrow"))
+        model = new_model(train_config(records[0]["words"]), prepared).model.double().eval()
     for scores, weights in first["validations"]:
-        model = new_model(train_config(EXACT), prepared).model.double().eval()
         model.load_state_dict(weights, strict=False)
         batch = collate(corpus, list(range(len(corpus))))
         features = model.features(batch.source, batch.source_mask, batch.target_in)
@@ -85,12 +128,14 @@ def test_validation_and_best_checkpoint_agree(records: list[dict[str, Any]]) -> 
         assert scores["valid_loss"] == pytest.approx(loss.item(), rel=1e-6)
 
 
+@thorough
 def test_only_the_first_rank_writes_and_prints(records: list[dict[str, Any]]) -> None:
     assert any("last.ckpt" in event or "metrics.csv" in event for event in records[0]["written"])
     assert records[1]["written"] == [] and records[1]["printed"] == ""
-    assert "run: runs/exact" in records[0]["printed"] and "epoch 2  valid_loss" in records[0]["printed"]
+    assert "run: runs/exact" in records[0]["printed"]
 
 
+@thorough
 def test_signal_to_one_rank_stops_both_and_the_resumed_run_is_the_same(records: list[dict[str, Any]]) -> None:
     runs = records[0]["folder"] / "runs"
     for uninterrupted, stopped, resumed in zip(*(job(records, number) for number in (1, 2, 3)), strict=True):
@@ -101,17 +146,54 @@ def test_signal_to_one_rank_stops_both_and_the_resumed_run_is_the_same(records: 
     assert same_weights(*(rank["weights"][-1] for rank in job(records, 1)))
 
 
-def test_one_process_repeats_the_epoch_of_two(
-    records: list[dict[str, Any]], float64: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@thorough
+def test_stopped_epoch_of_two_processes_needs_two(
+    records: list[dict[str, Any]], float64: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is interrupted itself, and then continues its own epoch. Updates count on from those of the two."""
     monkeypatch.chdir(records[0]["folder"])
-    monkeypatch.setattr("nmt.training.run.report", lambda *_: NO_REPORT)
-    batches = record_batches(monkeypatch)
-    words = ["name=alone", "resume=true"]
-    stop_at(STOP_AT + 3, words)
-    train(words)
-    assert sorted(row for batch in batches for row in batch) == list(range(60))
-    message = "epoch 1 starts again, because it was interrupted with 2 processes and continues with 1\n"
-    assert capsys.readouterr().err.count(message) == 1
-    assert last_step(Path("runs/alone")) == STOP_AT + 1 + len(batches)
+    refuse(["name=alone", "resume=true"], "^resume=true: .* 2 processes")
+
+
+# What starts the processes.
+
+SRUN = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4", "SLURM_JOB_ID": "7"}
+SRUN |= {"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_RESTART_COUNT": "2", "SLURM_JOB_NAME": "translate"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "launch"),
+    [
+        ({}, None),
+        ({name: value for name, value in SRUN.items() if name != "SLURM_STEP_NUM_TASKS"}, None),  # of a batch script
+        ({**SRUN, "SLURM_JOB_NAME": "interactive"}, None),
+        (SRUN, ("slurm 7", 2, 5, 8, 1)),
+        (torchrun_environment(1, 2, 29500), ("torchrun test", 0, 1, 2, 1)),
+    ],
+)
+def test_launchers_are_recognised(
+    variables: dict[str, str], launch: tuple[str | int, ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    detected, found = detect_launch(), environment()
+    if launch is None or found is None:
+        assert detected is found is launch is None
+        return
+    assert detected is not None
+    assert (*detected, found.global_rank(), found.world_size(), found.local_rank()) == launch
+    with pytest.raises(UserError, match="^device=cuda:1: "):
+        require_device(train_config(["device=cuda:1"]), detected)
+
+
+def test_one_process_under_torchrun_needs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in torchrun_environment(0, 1, 29500).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MASTER_PORT", "0")
+    with connected_processes():
+        assert from_first(lambda: "result") == "result"
+
+
+def test_several_processes_need_prepared_text(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.training.run.world_size", lambda: 2)
+    files = write_parts(Path(), {part: [("ban des", "gin kor")] * 30 for part in ("train", "valid")})
+    refuse([*MODEL, "data=text", *files, "tokenizer.vocab_size=276"], "^data: ")

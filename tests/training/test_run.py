@@ -1,92 +1,184 @@
-"""nmt-train from its arguments to the files of its folder, on a copy task that takes seconds."""
+"""Whole runs: their files, report and card, settings that are combined, models to start from, and refusals."""
 
 from __future__ import annotations
 
-import os
+import re
+import shutil
 import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
-from builders import call_before, expect_error, require_bfloat16_lstm, write_parts
+from builders import BAHDANAU, call_before, random_trained, require_bfloat16_lstm, tiny_config, write_parts
+from safetensors.torch import load_file
 from tiny import (
     MODEL,
     ONE_EPOCH,
+    SENTENCES,
     SMALL,
     TINY,
     WITHOUT_ATTENTION,
+    metrics,
     on_prepared,
     refuse,
     stored_weights,
     summary,
 )
 
-from nmt import Translator
+import nmt
+from nmt.alignment.aer import alignment_error_rate
+from nmt.commands.evaluate import evaluate
 from nmt.commands.train import train
 from nmt.config.init_from import read_yaml
-from nmt.config.runs import new_folder
+from nmt.data.links import parse_links
+from nmt.data.pair import Pair
+from nmt.inference.model_folder import load_folder
+from nmt.inference.scores import EvaluationSettings
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
+from nmt.text.corpus import Corpus, write_corpus
+from nmt.text.tokenizer import Tokenizer
+from nmt.training import weights
+from nmt.training.fit import build_trainer
+from nmt.training.logs import MetricsFile
+from nmt.training.metrics import COLUMNS, read_metrics
+from nmt.training.provenance import commit
+from nmt.training.report import test_report as report_of_test_set
 from nmt.training.task import TranslationTask
 
-
-def test_sources_too_long_for_the_attention_stop_a_run_before_training(run: Path, tmp_path: Path) -> None:
-    files = write_parts(tmp_path, {"train": [("a b c", "a")] * 300, "valid": [("a", "a"), ("a b c d e f g h", "a")]})
-    words = [word for word in MODEL if not word.startswith("attention")]
-    words += ["data=text", *files, "tokenizer.vocab_size=265", "attention=low_rank"]
-    refuse(words, "data.valid: pair 2: source of .* LowRankAttention holds at most")
+thorough = pytest.mark.thorough
 
 
-def test_run_writes_all_files(run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.training.report.PICTURES", 6)  # tests/saved_time.py lowers it
-    train([*TINY, "name=demo"])
-    printed = capsys.readouterr()
-    content = summary(run)
-    assert set(content["test"]) == {"bleu", "chrf", "aer"} <= set(content["signatures"])
-    assert 0 <= content["test"]["aer"] <= 1
-    assert content["tokens_per_s"] > 0 and content["seconds"] > 0
-    assert content["attention"] == "LocatedMemoryAttention"
-    for name in ("source", "references", "translations", "translations.links", "references.links", "gold.links"):
-        assert len((run / f"test.{name}.txt").read_text().split("\n")) == 8 + 1, name
-        assert f"runs/demo/test.{name}.txt" in printed.out
-    assert len(list((run / "heatmaps").glob("*.png"))) == 6
+def lines(file: Path) -> list[str]:
+    return file.read_text("utf-8").splitlines()
+
+
+# Files of a run.
+
+
+def test_run_writes_all_files(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = summary(finished)
+    assert content["tokens_per_s"] > 0 and content["seconds"] > 0 and content["seed"] == 1
+    assert content["toolkit"]["version"] == nmt.__version__ and content["versions"]["torch"]
     for name in ("config.yaml", "model.pt", "curve.png", "alignments.html", "metrics.csv", "checkpoints/last.ckpt"):
-        assert (run / name).stat().st_size > 0, name
-    assert list((run / "tensorboard").glob("events.*"))
-    assert not (run / "onnx").exists()  # export=false
-    assert "LocatedMemoryAttention(slots=3)" in printed.out and "version:" in printed.out
-    assert "translating the test set …" in printed.err
+        assert (finished / name).stat().st_size > 0, name
+    assert list((finished / "tensorboard").glob("events.*")) and list((finished / "heatmaps").glob("*.png"))
+    corpus = Corpus.open(finished / "data" / "test.arrow")
+    assert lines(finished / "test.source.txt") == corpus.sources()
+    assert lines(finished / "test.references.txt") == corpus.targets()
+    golds = parse_links(lines(finished / "test.gold.links.txt"), "gold")
+    assert golds == corpus.links()
+    translator = Translator.load(finished)
+    options = SearchOptions(max_length=8)
+    assert translator.texts(corpus.sources(), options) == lines(finished / "test.translations.txt")
+    links = translator.align(zip(corpus.sources(), corpus.targets(), strict=True))
+    assert content["test"]["aer"] == alignment_error_rate(links, golds)
+    files = (f"{finished}/test.{name}.txt" for name in ("source", "references"))
+    evaluate([f"model={finished}", *map("=".join, zip(("src", "tgt"), files, strict=True)), "search.max_length=8"])
+    printed = dict(line.split()[:2] for line in capsys.readouterr().out.splitlines())
+    assert printed["BLEU"] == f"{content['test']['bleu']:.2f}"
+    card = (finished / "card.md").read_text("utf-8")
+    assert f"{content['test']['bleu']:.2f}" in card and str(finished.parent) not in card
 
 
-def test_run_without_test_set_translates_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_without_test_set_and_attention_draws_nothing(run: Path) -> None:
     named = run.with_name("<b> a_b")
-    train([*on_prepared("mine"), "training.max_epochs=1", f"name={named.name}"])
+    words = [word for word in on_prepared("mine") if "slots" not in word]
+    train([*words, "attention=none", "training.max_epochs=1", f"name={named.name}"])
     assert summary(named)["test"] is None
-    card = (named / "card.md").read_text("utf-8")
-    assert "It had no test set" in card and "\n# \\<b\\> a\\_b\n" in card
-    assert "    nmt-translate 'model=<b> a_b' <" in card
-    assert "test set" not in capsys.readouterr().err
+    assert "\n# \\<b\\> a\\_b\n" in (named / "card.md").read_text("utf-8")
+    assert not [*named.glob("test.*"), *named.glob("alignments*"), *named.glob("heatmaps")]
 
 
-def test_model_without_attention_has_no_alignments(run: Path) -> None:
-    train(WITHOUT_ATTENTION)
-    assert summary(run)["test"]["aer"] is None
-    assert (run / "test.translations.txt").is_file()
-    for name in ("test.references.links.txt", "test.translations.links.txt", "alignments.html", "heatmaps"):
-        assert not (run / name).exists(), name
+def test_metrics_file_keeps_what_a_resumed_run_does_not_repeat(tmp_path: Path) -> None:
+    log = MetricsFile(tmp_path)
+    for step in (3, 9, 12):
+        log.log_metrics({"train_loss": step / 2, "lr-Adam": 0.5, "other": 1.0}, step)
+    with log.path.open("a") as file:
+        file.write("15,0,7.")  # the process was killed
+    assert read_metrics(log.path)["train_loss"] == [(3, 1.5), (9, 4.5), (12, 6.0)]
+    log.forget(12)
+    log.log_metrics({"valid_loss": 2.0}, 12)
+    assert lines(log.path) == [",".join(COLUMNS), "3,,1.5,,,,,0.5", "9,,4.5,,,,,0.5", "12,,,2.0,,,,"]
 
 
-@pytest.mark.thorough
+def test_any_logger_of_lightning_gets_settings_metrics_and_scores(run: Path) -> None:
+    Path("conf/logger").mkdir(parents=True)
+    Path("conf/logger/own.yaml").write_text("_target_: pytorch_lightning.loggers.CSVLogger\nsave_dir: logs\n")
+    train([*SMALL, "training.max_epochs=1", "logger=own", "--config-dir=conf"])
+    stored = next(Path("logs").rglob("metrics.csv")).read_text()
+    assert "valid_loss" in stored and "test_bleu" in stored
+    assert "LocatedMemory" in next(Path("logs").rglob("hparams.yaml")).read_text()
+
+
+@thorough
+@pytest.mark.parametrize("function", ["save_curve", "save_heatmap", "alignment_page"])
+def test_any_error_of_a_picture_is_a_warning(
+    run: Path, function: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(f"nmt.training.report.{function}", Mock(side_effect=ZeroDivisionError("no font\nat all")))
+    train(ONE_EPOCH)
+    assert "no font at all" in capsys.readouterr().err
+    assert summary(run)["test"]["aer"] is not None
+
+
+def test_commit_is_that_of_the_checkout_itself(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    (tmp_path / "file").write_text("a")
+    git("add", "file")
+    git("commit", "-qm", "x")
+    assert commit(tmp_path) == {"commit": git("rev-parse", "HEAD"), "changed": False}
+    (tmp_path / "file").write_text("b")
+    assert commit(tmp_path)["changed"] is True
+    (tmp_path / "site-packages").mkdir()  # an environment inside someone else's checkout
+    assert commit(tmp_path / "site-packages") == {"commit": None, "changed": None}
+
+
+# The report on a test set.
+
+
+def report_on(pairs: list[Pair], folder: Path) -> dict[str, Any]:
+    """Write the report of an untrained model on ``pairs`` into ``folder``, and return its numbers."""
+    tokenizer = Tokenizer.train(["a dog sees a cat", "ein Hund sieht eine Katze"] * 9, vocab_size=280)
+    write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer)
+    translator = Translator(random_trained(tiny_config(BAHDANAU), tokenizer, longest_source=20, seed=1))
+    search = SearchOptions(beam_size=1, max_length=4)
+    return report_of_test_set(translator, Corpus.open(folder / "test.arrow"), folder, search, EvaluationSettings())
+
+
+@pytest.mark.filterwarnings("ignore:source text")
+def test_long_sentences_are_aligned_but_not_drawn(tmp_path: Path) -> None:
+    long = Pair("a cat " * 60, "eine Katze " * 60, ())
+    results = report_on([long, Pair("a\n\ndog", "ein\rHund", ())], tmp_path)
+    assert results["test"]["aer"] is None  # no gold link
+    page = (tmp_path / "alignments.html").read_text("utf-8")
+    assert page.count("<section") == 1 and page.count("<td") == 2 * 2
+    assert [file.name for file in (tmp_path / "heatmaps").iterdir()] == ["test-2.png"]
+    assert [len(line.split()) for line in lines(tmp_path / "test.references.links.txt")] == [120, 2]
+    assert (tmp_path / "test.source.txt").read_text() == "a cat " * 60 + "\na dog\n"  # one line for each pair
+
+
+# Settings.
+
+
+@thorough
 @pytest.mark.parametrize(
     "settings",
     [
         "precision=bf16 batches.accumulate=3 schedule=constant training.keep_best=2 training.monitor=valid_chrf",
-        "tokenizer.joint=false embeddings.shared=false decoder.output_layer=direct search=greedy",
+        "tokenizer.joint=false embeddings.shared=false decoder.output_layer=direct search=greedy export=true",
         "encoder=bigru decoder=gru decoder.layers=2 precision=bf16",
-        "decoder=ssru decoder.layers=2 precision=bf16",
-        "encoder=lstm encoder.layers=2 decoder.layers=3 schedule=plateau tokenizer=unigram",
-        "decoder.tied=true decoder.input_feeding=true optimizer=adamw optimizer.betas=[0.9,0] schedule=linear",
+        "encoder=lstm encoder.layers=2 decoder=ssru decoder.layers=3 schedule=plateau tokenizer=unigram",
+        "decoder.tied=true decoder.input_feeding=true optimizer=adamw optimizer.betas=[0.9,0] batches.bpe_dropout=0.1",
     ],
 )
 def test_settings_can_be_combined(run: Path, settings: str) -> None:
@@ -94,8 +186,11 @@ def test_settings_can_be_combined(run: Path, settings: str) -> None:
         require_bfloat16_lstm()
     train([*SMALL, *settings.split()])
     assert len(Translator.load(run).translate(["ban des", "gin"])) == 2
+    rows = [row for row in metrics(run, "valid_loss")]
+    assert len(rows) == 2
 
 
+@thorough
 def test_only_products_are_bfloat16(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights, gradients and the optimizer's state stay float32."""
     require_bfloat16_lstm()
@@ -116,83 +211,196 @@ def test_only_products_are_bfloat16(run: Path, monkeypatch: pytest.MonkeyPatch) 
     assert {weight["exp_avg"].dtype for weight in state.values()} == {torch.float32}
 
 
-def test_cpu_without_bfloat16_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.training.fit.has_bfloat16_lstm", lambda: False)
-    refuse([*TINY, "precision=bf16"], "precision=bf16: this CPU has no LSTM in bfloat16; remove precision=bf16")
+def test_limits_and_clipping_reach_the_trainer(tmp_path: Path) -> None:
+    from nmt.config.compose import train_config
+
+    words = ["training.max_minutes=2", "training.clip_norm=0.5", "training.max_epochs=7", "batches.accumulate=3"]
+    trainer = build_trainer(train_config([*words, "device=cpu"]), tmp_path, [])
+    (timer,) = (callback for callback in trainer.callbacks if type(callback).__name__ == "Timer")
+    assert timer.time_remaining() == 120  # type: ignore[attr-defined]
+    assert (trainer.max_epochs, trainer.gradient_clip_val, trainer.accumulate_grad_batches) == (7, 0.5, 3)
 
 
-def test_runs_started_at_the_same_time_get_separate_folders(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        folders = set(pool.map(lambda _: new_folder(tmp_path / "runs", "demo"), range(8)))
-    assert len(folders) == 8 and tmp_path / "runs" / "demo" in folders
-    (tmp_path / "gone").symlink_to(tmp_path / "unmounted")
-    expect_error(str(tmp_path / "gone"), new_folder, tmp_path / "gone", "demo")
+@thorough
+def test_only_training_flushes_denormal_numbers(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this CPU cannot flush denormal numbers")
+    products = []
+
+    def fit(*_: Any, **__: Any) -> None:
+        products.append(float(torch.tensor(1e-30) * 1e-10))
+        raise KeyError
+
+    monkeypatch.setattr("nmt.training.run.fit", fit)
+    with pytest.raises(KeyError):
+        nmt.train(*ONE_EPOCH)
+    assert products == [0] and torch.tensor(1e-30) * 1e-10 > 0
 
 
-def test_prepared_folder_without_validation_part_is_rejected(run: Path) -> None:
-    words = on_prepared("mine", parts=["train"])
-    refuse(words, "data.folder=mine: has no valid.arrow; .* add data.valid.src=FILE")
-    assert not run.exists()
+# Text of a program, and export.
+
+PARTS = {"train": SENTENCES, "valid": SENTENCES, "test": SENTENCES[:2]}
+PROGRAM = [*(word for word in MODEL if "slots" not in word), "attention=none", "tokenizer.vocab_size=276"]
 
 
-def test_shared_embeddings_are_rejected_with_two_existing_vocabularies(run: Path) -> None:
-    words = on_prepared("mine", "tokenizer.joint=false")
-    refuse(words, "embeddings.shared=true: .* but data.folder=mine has two; set")
-    assert not run.exists()
-    train([*words, "training.max_epochs=1", "embeddings.shared=false"])
-    second = [*(word for word in TINY if not word.startswith("tokenizer")), f"init_from={run}", "name=next"]
-    refuse([*second, "embeddings.shared=true"], f"embeddings.shared=true: .* but init_from={run} has two; set")
-    assert not (run.parent / "next").exists()
+@thorough
+@pytest.mark.parametrize(
+    ("convert", "columns"), [(iter, None), (lambda pairs: [{"de": s, "en": t} for s, t in pairs], ("de", "en"))]
+)
+def test_pairs_of_a_program_train_as_those_of_files(
+    run: Path, convert: Callable[[Any], Any], columns: tuple[str, str] | None
+) -> None:
+    nmt.train(*PROGRAM, **{part: convert(pairs) for part, pairs in PARTS.items()}, columns=columns)
+    train([*PROGRAM, "data=text", *write_parts(Path(), PARTS), "name=files"])
+    for file in ("data/train.arrow", "data/source.model", "test.translations.txt"):
+        assert (run / file).read_bytes() == (run.with_name("files") / file).read_bytes()
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("key", ["embeddings.shared", "decoder.tied"])
-def test_separate_tables_of_init_from_cannot_become_one(run: Path, key: str) -> None:
-    train([*ONE_EPOCH, f"{key}=false"])
-    message = f"init_from={run}: .*{key}=true.*remove the embeddings and decoder"
-    refuse([*TINY, f"{key}=true", f"init_from={run}"], message)
+@thorough
+def test_finished_run_translates_with_its_graphs(run: Path) -> None:
+    runs: list[nmt.Run] = []
+    thread = threading.Thread(target=lambda: runs.append(nmt.train(*ONE_EPOCH, "export=true")))  # no signals there
+    thread.start()
+    thread.join()
+    translator = nmt.Translator.load(runs[0].folder, engine="onnx")
+    texts = ["ban des gin", "kor"]
+    assert translator.texts(texts) == nmt.Translator.load(runs[0].folder, engine="torch").texts(texts)
 
 
-@pytest.mark.thorough
-def test_init_from_starts_with_the_weights_of_that_run(finished: Path) -> None:
-    words = [*SMALL, f"init_from={finished}", "name=next"]
-    train([*words, "optimizer.lr=1e-9"])
-    before, after = (stored_weights(finished.parent / name / "model.pt") for name in ("demo", "next"))
-    for name, weight in before.items():
-        torch.testing.assert_close(after[name], weight, atol=1e-6, rtol=0)
-    own = "its weights do not fit {}; remove these settings to inherit its own$"
-    refuse([*words, "decoder.hidden_size=6", "decoder.dropout=0.5"], own.format("decoder.hidden_size=6"))
-    refuse([*words, "encoder=gru"], own.format(r"encoder=GRUEncoder\(.*\)"))
-    refuse([*words, "tokenizer.vocab_size=290"], "vocab_size=290: differs from tokenizer.vocab_size=280 .* init_from=")
+@thorough
+def test_failed_export_leaves_a_finished_run(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("nmt.inference.onnx.export.write_graph", Mock(side_effect=RuntimeError("no such\noperator")))
+    train([*ONE_EPOCH, "export=true"])
+    assert "nmt-export model=runs/demo" in capsys.readouterr().err
+    assert (run / "summary.json").exists() and not [*run.glob("*onnx*"), *run.glob(".onnx*")]
 
 
-@pytest.mark.thorough
-def test_init_from_keeps_settings_that_are_not_overridden(run: Path) -> None:
-    """These are model, tokenizers and case. Text and training settings are those of the new run."""
+# Models to start from.
+
+
+@thorough
+def test_init_from_starts_with_the_weights_and_settings_of_that_run(run: Path) -> None:
     first = [*(word for word in TINY if "slots" not in word), "data.lowercase=true", "decoder.dropout=0.25"]
     train([*first, "tokenizer=unigram", "encoder=lstm", "attention=luong", "training.max_epochs=1"])
     second = [word for word in TINY if not word.startswith(("tokenizer", "emb", "enc", "att", "dec"))]
-    train([*second, "training.max_epochs=1", f"init_from={run}", "name=next", "decoder.dropout=0.5"])
-    before, after = (read_yaml(run.parent / name / "config.yaml") for name in ("demo", "next"))
-    assert [name for name in before if before[name] != after[name]] == ["decoder", "name", "init_from"]
-    assert after["decoder"] == {**before["decoder"], "dropout": 0.5}
+    second += ["training.max_epochs=1", f"init_from={run}", "name=next"]
+    train([*second, "decoder.dropout=0.5", "optimizer.lr=1e-9"])
+    before, after = (stored_weights(run.parent / name / "model.pt") for name in ("demo", "next"))
+    for name, weight in before.items():
+        torch.testing.assert_close(after[name], weight, atol=1e-6, rtol=0)
+    configs = [read_yaml(run.parent / name / "config.yaml") for name in ("demo", "next")]
+    changed = [name for name in configs[0] if configs[0][name] != configs[1][name]]
+    assert changed == ["decoder", "optimizer", "name", "init_from"]
     assert Translator.load(run.parent / "next").lowercase
-    stored = run / "config.yaml"
-    for damaged in (stored.read_text().replace("dropout: 0.25", "dropout: ${oc.env:HOME}"), "a: ["):
-        stored.write_text(damaged)
-        refuse([*second, f"init_from={run}"], r"init_from=.*demo: its config\.yaml is damaged; name a folder")
-    refuse([*second, "init_from=nowhere"], r"init_from=nowhere: no such folder; name a folder")
+    for words in (["decoder.hidden_size=6"], ["encoder=gru"], ["decoder.tied=true"]):
+        refuse([*second, *words], f"^init_from={run}: ")
+    refuse([*second, "tokenizer.vocab_size=290"], "^tokenizer.vocab_size=290: ")
 
 
-@pytest.mark.thorough
-def test_identical_runs_write_identical_models(run: Path) -> None:
-    """In new processes, whose numbers and hash seeds differ."""
-    models = []
-    for seed in ("1", "2"):
-        folder = run.parents[1] / seed
-        folder.mkdir()
-        command = [sys.executable, "-c", f"from nmt.commands.train import train; train({SMALL})"]
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2])}
-        subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
-        models.append((folder / "runs" / "demo" / "model.pt").read_bytes())
-    assert models[0] == models[1]
+@thorough
+def test_adapter_is_a_model_that_names_its_base(finished: Path) -> None:
+    words = ["adapt=lora", "adapt.rank=2", "name=b", "optimizer.lr=0.05", "schedule=constant", "export=false"]
+    words += [f"init_from={finished}", "search.max_length=8", "device=cpu", "threads=1", "training.max_epochs=1"]
+    before = (finished / "model.pt").read_bytes()
+    train(words)
+    adapted = finished.parent / "b"
+    assert not (adapted / "model.pt").exists() and (finished / "model.pt").read_bytes() == before
+    tensors = load_file(adapted / "adapter.safetensors")
+    assert any(tensors[name].any() for name in tensors if name.endswith(".B"))
+    for file in (adapted / "checkpoints").iterdir():
+        stored = torch.load(file, weights_only=True)
+        assert {name.rpartition(".")[2] for name in stored["state_dict"]} == {"A", "B"}
+    kept = lines(adapted / "test.translations.txt")  # of the report, which merged in memory
+    assert Translator.load(adapted).texts(lines(adapted / "test.source.txt"), SearchOptions(max_length=8)) == kept
+    start = load_folder(adapted).model.state_dict()
+    train([*words, f"init_from={adapted}", "name=c", "optimizer.lr=1e-12"])
+    train([*(word for word in words if "adapt" not in word), f"init_from={adapted}", "name=d", "optimizer.lr=1e-12"])
+    for name in ("c", "d"):
+        model = load_folder(finished.parent / name).model.state_dict()
+        assert all(torch.allclose(model[key], start[key], atol=1e-6) for key in start)
+    assert (finished.parent / "d" / "model.pt").is_file()
+    for wrong in ("adapt.rank=9", "adapt.to=[]", "encoder.hidden_size=6", "data.lowercase=true", "attention.slots=2"):
+        refuse([*words, wrong, "name=e"], f"^{re.escape(wrong.partition('=')[0])}")
+
+
+# Refusals.
+
+NO_LENGTH = "schedule._target_=torch.optim.lr_scheduler.OneCycleLR +schedule.max_lr=1 +schedule.total_steps=3"
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        ("tokenizer.vocab_size=100000", "tokenizer.vocab_size="),
+        ("device=tpu", "device="),
+        ("batches.accumulate=100000000000000000000", "batches.accumulate="),
+        ("schedule._target_=torch.optim.lr_scheduler.StepLR +schedule.step_size=0.5 +schedule.x=1", "schedule"),
+        ("optimizer.betas=[0.9,2]", "optimizer"),
+        ("data=generated tokenizer=unigram batches.bpe_dropout=0.1", "batches.bpe_dropout="),
+        ("data=generated guide=links batches.bpe_dropout=0.1", "batches.bpe_dropout="),
+        ("guide=links attention=none", "guide="),
+        ("guide=contexts guide.model=nowhere", "guide.model="),
+        ("training.max_epochs=null training.patience=null", "training.max_epochs=null: "),
+        ("training.max_epochs=null schedule=linear", "training.max_epochs=null: "),
+        ("training.decode_sentences=0", "training.decode_sentences=0: "),
+        ("schedule=plateau schedule.patience=5", "schedule.patience=5: "),
+        ("devices=2", "devices"),
+        ("logger=wandb logger._target_=os.system", "logger"),
+        ("logger=wandb logger._target_=pytorch_lightning.Trainer", "logger"),
+        ("logger=wandb", "logger"),  # its package is not installed
+        ("adapt=lora", "adapt: "),
+        ("init_from=nowhere", "init_from=nowhere"),
+        ("optimizer.lr=1e38", "loss is (inf|nan) at update 1: "),
+    ],
+)
+def test_wrong_setting_is_named_and_leaves_no_model(run: Path, words: str, key: str) -> None:
+    base = [word for word in TINY if not ("attention=none" in words and "slots" in word)]
+    refuse([*base, *words.split()], f"^{key}")
+    assert not (run / "model.pt").exists()
+
+
+@thorough
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"train": [*SENTENCES, ("a", 3)], "valid": SENTENCES}, "data: "),
+        ({"train": SENTENCES, "valid": ["ab"]}, "data: "),
+        ({"train": SENTENCES}, "valid=: "),
+        ({"train": [], "valid": SENTENCES}, "data"),
+        ({"train": SENTENCES, "valid": SENTENCES, "columns": ("de",)}, "columns="),
+        ({"columns": ("de", "en")}, "columns=: "),
+    ],
+)
+def test_wrong_pairs_of_a_program_are_named(run: Path, given: dict[str, Any], key: str) -> None:
+    with pytest.raises(nmt.UserError, match=f"^{key}|the training text"):
+        nmt.train(*PROGRAM, **given)
+    assert not run.exists()
+
+
+@thorough
+def test_text_that_does_not_fit_is_refused(run: Path) -> None:
+    refuse(on_prepared("mine", parts=["train"]), "^data.folder=mine: ")
+    shutil.rmtree("mine")
+    refuse(on_prepared("mine", "tokenizer.joint=false"), "^embeddings.shared=true: ")
+    assert not run.exists()
+
+
+@thorough
+@pytest.mark.parametrize(("owner", "name"), [(TranslationTask, "training_step"), (weights, "build_model")])
+def test_out_of_memory_names_the_batches(run: Path, owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    call_before(monkeypatch, owner, name, Mock(side_effect=MemoryError))
+    refuse(TINY, "^batches.max_tokens=2048: ")
+
+
+@thorough
+def test_diverged_run_keeps_its_last_finite_model(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ruin(task: TranslationTask, batch: Any, index: int) -> None:
+        if task.global_step == 3:
+            with torch.no_grad():
+                next(task.model.decoder.parameters()).fill_(float("nan"))
+
+    call_before(monkeypatch, TranslationTask, "training_step", ruin)
+    refuse(WITHOUT_ATTENTION, "^loss is nan at update 3: .*the model of epoch 1")
+    assert all(weight.isfinite().all() for weight in stored_weights(run / "model.pt").values())

@@ -168,10 +168,13 @@ def check_resumed(words: Sequence[str], stops: Sequence[int], *, killed_after: i
 
 
 def joined_gradients(
-    words: Sequence[str], run: Path, weights: dict[str, torch.Tensor], rows: Sequence[int]
+    words: Sequence[str], text: Path, weights: dict[str, torch.Tensor], rows: Sequence[int]
 ) -> dict[str, torch.Tensor]:
-    """Return the gradients of these weights for one batch with these rows, computed without the classes of training."""
-    config, prepared = train_config([*words]), open_prepared(run / "data")
+    """Return the gradients of these weights for one batch with these rows of the prepared ``text``.
+
+    It uses none of the classes of training.
+    """
+    config, prepared = train_config([*words]), open_prepared(text)
     model = new_model(config, prepared).model.train()
     model.load_state_dict(weights, strict=False)
     batch = collate(prepared.corpora["train"], rows)

@@ -22,7 +22,7 @@ from tiny import NO_REPORT
 from nmt.commands.train import train
 from nmt.errors import UserError
 from nmt.training import run
-from nmt.training.checkpoints import LastCheckpoint
+from nmt.training.checkpoints import Checkpoints
 from nmt.training.task import TranslationTask
 
 TIMEOUT_S = 400  # after which the two processes certainly wait for each other
@@ -32,7 +32,7 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 def torchrun_environment(rank: int, world_size: int, port: int, *, restarts: int = 0) -> dict[str, str]:
     """Return the variables that torchrun sets on one machine."""
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world_size, "LOCAL_WORLD_SIZE": world_size}
-    numbers |= {"MASTER_PORT": port, "TORCHELASTIC_RESTART_COUNT": restarts}
+    numbers |= {"GROUP_RANK": 0, "MASTER_PORT": port, "TORCHELASTIC_RESTART_COUNT": restarts}
     texts = {name: str(number) for name, number in numbers.items()}
     return texts | {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "test"}
 
@@ -110,16 +110,16 @@ def _train(words: list[str], stop_at: dict[str, int]) -> dict[str, Any]:
     def keep_gradients(self: TranslationTask, optimizer: Any) -> None:
         job["gradients"].append({name: weight.grad.clone() for name, weight in self.model.named_parameters()})
 
-    def keep_scores(self: LastCheckpoint, trainer: Any, task: Any) -> None:
+    def keep_scores(self: Checkpoints, trainer: Any, task: Any) -> None:
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("valid")}
         weights = {name: weight.detach().clone() for name, weight in task.model.named_parameters()}
         job["validations"].append((metrics, weights))
-        job["best"] = self.best.best_model_path
+        job["best"] = self.best_model_path
 
     with pytest.MonkeyPatch.context() as patch:
         call_before(patch, TranslationTask, "training_step", keep_batch)
         patch.setattr(TranslationTask, "on_before_optimizer_step", keep_gradients)
-        patch.setattr(LastCheckpoint, "on_validation_end", keep_scores)
+        call_before(patch, Checkpoints, "on_train_epoch_end", keep_scores)
         patch.setattr(run, "report", lambda *_: NO_REPORT)
         try:
             train(words)

@@ -1,0 +1,303 @@
+"""Rates, the rule that ranks models, averages of weights, and the losses that training and validation report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from builders import call_before
+from tiny import WITHOUT_ATTENTION, metrics, stored_weights, summary
+from torch.nn import functional
+
+from nmt.commands.train import train
+from nmt.config.compose import train_config
+from nmt.text.batches import Batch
+from nmt.training import task as module
+from nmt.training import weights as weights_module
+from nmt.training.checkpoints import Checkpoints, Kept, Patience
+from nmt.training.fit import too_few_updates
+from nmt.training.metrics import QUALITY, quality
+from nmt.training.optimizers import build_schedule
+from nmt.training.schedules import inverse_sqrt, linear, warm_up
+from nmt.training.settings import ScheduleSettings
+from nmt.training.task import POINT_EVERY, TranslationTask
+from nmt.training.weights import average_weights
+
+Weights = dict[str, torch.Tensor]
+WORDS = [*WITHOUT_ATTENTION, "batches.max_tokens=300"]
+
+
+def task_of(*words: str, step: int = 0) -> Any:
+    """Return a task with a single linear layer, whose trainer is at update ``step``."""
+    task: Any = TranslationTask.__new__(TranslationTask)
+    pl.LightningModule.__init__(task)
+    task.model = torch.nn.Linear(1, 1)
+    task.config = train_config(list(words))
+    task.settings = task.config.training
+    data = SimpleNamespace(total_updates=lambda: 1000)
+    task._trainer = SimpleNamespace(global_step=step, lr_scheduler_configs=[], datamodule=data)
+    return task
+
+
+@pytest.mark.parametrize(
+    ("factor", "rates"),
+    [
+        (warm_up(10), {0: 0.1, 4: 0.5, 9: 1.0, 1000: 1.0}),
+        (warm_up(0), {0: 1.0}),
+        (inverse_sqrt(10), {0: 0.1, 4: 0.5, 9: 1.0, 39: 0.5}),  # four times the warm-up: half the rate
+        (inverse_sqrt(0), {0: 1.0}),
+        (linear(10, 110), {0: 0.1, 4: 0.5, 9: 1.0, 10: 1.0, 60: 0.5, 110: 0.0, 500: 0.0}),
+        (linear(0, 100), {0: 1.0}),
+    ],
+)
+def test_rates_of_schedules(factor: Callable[[int], float], rates: dict[int, float]) -> None:
+    assert [factor(step) for step in rates] == pytest.approx([*rates.values()])
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw"])
+def test_optimizer_has_the_configured_settings(kind: str) -> None:
+    words = [f"optimizer={kind}", "optimizer.betas=[0.7,0]", "optimizer.weight_decay=0.3", "optimizer.lr=0.125"]
+    optimizer = task_of(*words).configure_optimizers()["optimizer"]
+    (group,) = optimizer.param_groups
+    assert type(optimizer).__name__.lower() == kind
+    assert (group["betas"], group["weight_decay"], group["initial_lr"]) == ((0.7, 0), 0.3, 0.125)
+
+
+@pytest.mark.parametrize("name", ["nmt.training.schedules.Plateau", "torch.optim.lr_scheduler.ReduceLROnPlateau"])
+def test_plateau_lowers_the_rate_without_progress(name: str) -> None:
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    schedule = ScheduleSettings(block={"_target_": name, "factor": 0.25, "patience": 1})
+    plateau: Any = build_schedule(replace(train_config([]), schedule=schedule), optimizer, lambda: 1)
+    rates = []
+    for merit in (-9, -8, -7, 2, 3, 3, 3):
+        plateau.step(merit)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == [1] * 6 + [0.25]
+
+
+@pytest.mark.parametrize("step", [0, 3, 6, 9, 12])
+def test_plateau_warms_up(step: int) -> None:
+    task = task_of("schedule=plateau", "schedule.warmup_steps=10", "optimizer.lr=0.5", step=step)
+    configured = task.configure_optimizers()
+    task._trainer.lr_scheduler_configs = [SimpleNamespace(scheduler=configured["lr_scheduler"]["scheduler"])]
+    task.on_train_batch_start(None, 0)
+    assert configured["optimizer"].param_groups[0]["lr"] == pytest.approx(0.5 * min(1, (step + 1) / 10))
+
+
+@pytest.mark.parametrize(
+    ("updates", "words", "fix"),
+    [
+        (4, [], "training.max_epochs=250"),
+        (900, ["training.max_steps=1"], "training.max_steps=1000"),
+        (50, [], None),
+        (1, ["schedule.warmup_steps=4"], None),
+        (1, ["training.max_epochs=null", "training.max_minutes=1"], None),
+    ],
+)
+def test_a_run_shorter_than_its_warm_up_is_named(updates: int, words: list[str], fix: str | None) -> None:
+    data: Any = SimpleNamespace(updates_per_epoch=lambda: updates)
+    message = too_few_updates(train_config(words), data)
+    assert message is None if fix is None else message is not None and f"set {fix}," in message
+    assert fix is None or too_few_updates(train_config([*words, fix]), data) is None
+
+
+# Quality.
+
+
+@pytest.mark.parametrize(
+    "worse_and_better", [((0.9, 3.0), (0.1, 2.0)), ((0.9, 1.0), (1.1, 9.0)), ((2.0, 1.0), (3.0, 9.0))]
+)
+@pytest.mark.parametrize("monitor", ["valid_bleu", "valid_chrf"])
+def test_loss_decides_below_a_score_of_1(
+    monitor: str, worse_and_better: tuple[tuple[float, float], tuple[float, float]]
+) -> None:
+    worse, better = (quality({monitor: score, "valid_loss": loss}, monitor) for score, loss in worse_and_better)
+    assert worse < better
+    assert quality({"valid_loss": 3.0}, "valid_loss") < quality({"valid_loss": 2.0}, "valid_loss")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_best_checkpoints_and_patience_survive_a_resumption(seed: int, tmp_path: Path) -> None:
+    draw = Random(seed)
+    folder = tmp_path.resolve()
+    epochs = [(draw.choice([0.5, 0.99, 1.0, 1.004, 50.0, 50.001, 60.0]), draw.uniform(0.1, 9)) for _ in range(8)]
+    keep, wait, resumed = draw.randint(1, 3), draw.randint(1, 3), draw.randrange(8)
+    settings = replace(train_config([]).training, keep_best=keep)
+    trainer: Any = SimpleNamespace(loggers=[], should_stop=False, fast_dev_run=False, sanity_checking=False)
+    trainer.strategy = SimpleNamespace(
+        reduce_boolean_decision=lambda value, **_: value, remove_checkpoint=lambda path: Path(path).unlink()
+    )
+    trainer.is_global_zero, trainer.ckpt_path = True, None
+    trainer.state = SimpleNamespace(fn="fit")
+    trainer.save_checkpoint = lambda path, weights_only=None: Path(path).touch()
+    best, patience = Checkpoints(folder, settings), Patience(wait)
+    waits = []
+    merits = [quality({"valid_bleu": bleu, "valid_loss": loss}, "valid_bleu") for bleu, loss in epochs]
+    for epoch, merit in enumerate(merits):
+        if epoch == resumed:
+            states = best.state_dict(), patience.state_dict()
+            best, patience = Checkpoints(folder, settings), Patience(wait)
+            best.load_state_dict(states[0])
+            patience.load_state_dict(states[1])
+        trainer.current_epoch, trainer.global_step = epoch, epoch + 1
+        trainer.callback_metrics = {QUALITY: torch.tensor(merit)}
+        patience._run_early_stopping_check(trainer)
+        best._save_topk_checkpoint(trainer, best._monitor_candidates(trainer))
+        waits.append(patience.wait_count)
+    exact = [float(torch.tensor(merit)) for merit in merits]
+    kept = [exact[int(Path(path).stem.partition("=")[2])] for path in best.ranking()]
+    assert kept == sorted(exact, reverse=True)[:keep]
+    assert {str(file) for file in folder.iterdir()} == set(best.ranking())
+    naive = [epoch - max(range(epoch + 1), key=lambda e: (exact[e], -e)) for epoch in range(len(exact))]
+    assert waits == naive and patience.is_over == (naive[-1] >= wait)
+
+
+# Averages.
+
+
+def weights_of(task: TranslationTask) -> Weights:
+    return {name: weight.detach().clone() for name, weight in task.model.state_dict().items()}
+
+
+def assert_close(first: Weights, second: Weights) -> None:
+    for name, weight in second.items():
+        torch.testing.assert_close(first[name], weight, msg=name)
+
+
+@pytest.mark.thorough
+def test_moving_average_is_validated_and_stored(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare with the average that its formula gives, in double precision."""
+    updates: list[Weights] = []
+    validated: list[Weights] = []
+    translated: list[Weights] = []
+
+    def record_update(task: TranslationTask, *arguments: Any) -> None:
+        if task.global_step > len(updates):
+            updates.append(weights_of(task))
+
+    monkeypatch.setattr(TranslationTask, "on_train_batch_end", record_update)
+    for name, recorded in (("validation_values", validated), ("_translate", translated)):
+        call_before(monkeypatch, TranslationTask, name, lambda task, _, to=recorded: to.append(weights_of(task)))
+    train([*WORDS, "training.ema_decay=0.6", "training.monitor=valid_loss"])
+    averages = [{name: weight.double() for name, weight in updates[0].items()}]
+    for weights in updates[1:]:
+        averages.append({name: 0.6 * averages[-1][name] + 0.4 * weight.double() for name, weight in weights.items()})
+    expected = [{name: weight.float() for name, weight in average.items()} for average in averages]
+    epoch = len(updates) // 2
+    for recorded in (validated, translated):
+        assert_close(recorded[0], expected[epoch - 1])
+        assert_close(recorded[-1], expected[-1])
+    assert_close(stored_weights(run / "checkpoints" / "last.ckpt"), expected[-1])
+    assert_close(stored_weights(run / "model.pt"), expected[summary(run)["kept_epoch"] * epoch - 1])
+    current = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["current_model_state"]
+    assert_close({name.removeprefix("model."): weight for name, weight in current.items()}, updates[-1])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("better", [True, False])
+def test_average_of_the_best_checkpoints_is_kept_if_it_validates_as_well(
+    run: Path, better: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = weights_module.validate_weights
+
+    def validate(task: TranslationTask, weights: Weights, batches: Any, precision: Any) -> dict[str, float]:
+        best = original(task, stored_weights(run / "checkpoints" / "best-epoch=2.ckpt"), batches, precision)
+        logged = metrics(run, "valid_loss")[2]
+        for name in ("valid_loss", "valid_accuracy", "valid_bleu"):
+            assert best[name] == pytest.approx(float(logged[name]), rel=1e-5)
+        return original(task, weights, batches, precision) | {"valid_loss": 0.5 if better else 99.0}
+
+    monkeypatch.setattr(weights_module, "validate_weights", validate)
+    train([*WORDS, "training.max_epochs=3", "training.average_checkpoints=2", "training.monitor=valid_loss"])
+    first, second = (stored_weights(run / "checkpoints" / f"best-epoch={epoch}.ckpt") for epoch in (1, 2))
+    assert_close(stored_weights(run / "model.pt"), average_weights([first, second]) if better else second)
+    content = summary(run)
+    assert content["averaged_epochs"] == ([2, 3] if better else None)
+    assert (content["valid_best"] == 0.5) is better
+
+
+def test_mean_of_weights_keeps_their_type() -> None:
+    models = [{"w": torch.tensor([1.0, value], dtype=torch.bfloat16)} for value in (1.0, 2.0, 6.0)]
+    assert average_weights(models)["w"].tolist() == [1.0, 3.0]
+    assert average_weights(models)["w"].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(("loss", "bleu", "kept"), [(2.1, 30.0, True), (1.0, 29.9, False), (math.nan, 31.0, False)])
+def test_average_is_kept_if_it_is_at_least_as_good(
+    loss: float, bleu: float, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights_module, "validate_weights", lambda *_: {"valid_loss": loss, "valid_bleu": bleu})
+    best: Any = SimpleNamespace(ranking=lambda: ["best"], best_k_models={"best": torch.tensor(30.0)})
+    best.read = lambda count: [Kept({"w": torch.ones(1)}, epoch, 30.0) for epoch in (3, 2)]
+    config = train_config(["training.average_checkpoints=2", "device=cpu"])
+    task: Any = SimpleNamespace(to=lambda device: None, config=config, settings=config.training)
+    data: Any = SimpleNamespace(all_valid=lambda: [])
+    average: Any = weights_module.average_best(best, task, data, SimpleNamespace(precision_plugin=None))  # type: ignore[arg-type]
+    assert (average.epochs, average.score, average.kept) == ([2, 3], bleu, kept)
+
+
+# Losses.
+
+
+def task_on(output: torch.nn.Linear, features: torch.Tensor, *words: str) -> tuple[Any, Any]:
+    """Return a task whose model ends with this output layer for these features (B, T, F), and a batch of pieces."""
+    task = task_of(*words)
+    del task.model
+    task.model = SimpleNamespace(features=lambda *_: features, decoder=SimpleNamespace(output=output))
+    task.guide = None
+    pieces, mask = torch.randint(9, (3, 5)), torch.arange(5) < torch.tensor([5, 2, 4])[:, None]
+    return task, Batch(pieces, mask, pieces, pieces, mask, torch.arange(3))
+
+
+@pytest.mark.parametrize("rows", [1, 4, 1000])
+def test_validation_does_not_depend_on_the_size_of_its_chunks(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    output, features = torch.nn.Linear(6, 9), torch.randn(3, 5, 6)
+    task, batch = task_on(output, features)
+    monkeypatch.setattr(module, "CHUNK", rows * 9)
+    values, count = task.validation_values(batch)
+    logits, pieces = output(features[batch.target_mask]), batch.target_out[batch.target_mask]
+    assert count == 11
+    torch.testing.assert_close(values["valid_loss"], functional.cross_entropy(logits, pieces))
+    torch.testing.assert_close(values["valid_accuracy"], (logits.argmax(1) == pieces).float().mean())
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_logged_loss_has_no_label_smoothing(smoothing: float, bias: bool) -> None:
+    output, features = torch.nn.Linear(6, 9, bias=bias), torch.randn(3, 5, 6)
+    task, batch = task_on(output, features, f"training.label_smoothing={smoothing}")
+    loss, parts = task.losses(batch)
+    logits, pieces = output(features[batch.target_mask]), batch.target_out[batch.target_mask]
+    smoothed = functional.cross_entropy(logits, pieces, reduction="sum", label_smoothing=smoothing)
+    assert loss.item() == pytest.approx(smoothed.item(), rel=1e-5)
+    plain = functional.cross_entropy(logits, pieces, reduction="sum")
+    assert parts["train_loss"] == pytest.approx(plain.item(), rel=1e-5)
+
+
+@pytest.mark.thorough
+def test_point_of_the_curve_is_the_mean_of_all_pieces_since_the_last_one(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected: list[tuple[int, float, int]] = []
+    original = TranslationTask.losses
+
+    def losses(self: TranslationTask, batch: Batch) -> Any:
+        loss, parts = original(self, batch)
+        collected.append((self.global_step, parts["train_loss"], int(batch.target_mask.sum())))
+        return loss, parts
+
+    monkeypatch.setattr(TranslationTask, "losses", losses)
+    train([*WORDS, "data.train_pairs=200", "batches.max_tokens=100", "batches.accumulate=3", "training.max_epochs=6"])
+    logged = [(int(row["step"]), float(row["train_loss"])) for row in metrics(run, "train_loss")]
+    assert len(logged) >= 2
+    for last, loss in logged:
+        chosen = [(total, count) for step, total, count in collected if last - POINT_EVERY < step <= last]
+        assert loss == pytest.approx(sum(total for total, _ in chosen) / sum(count for _, count in chosen), rel=1e-6)
