@@ -29,7 +29,7 @@ from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
 from nmt.search.options import LANGUAGE, SearchOptions
 from nmt.server.answers import CUT, MAX_WEIGHTS, Details, properties_of, require_few_weights, slots_problem
-from nmt.server.fields import MOST, Detect, Limits, Model, Term, Translate, TranslateInDetail, validate
+from nmt.server.fields import MOST, Choice, Detect, Limits, Model, Term, Translate, TranslateInDetail, validate
 from nmt.server.models import ServedModel, Work
 from nmt.server.page import translation_page
 from nmt.server.reading import Refused, logged, read_fields
@@ -63,10 +63,10 @@ class Languages(NamedTuple):
     def targets(self, source: str) -> list[str]:
         return [target for other, target in self.models if other == source]
 
-    def options_of(self, source: str, *, best: int, sentences: bool) -> SearchOptions:
+    def options_of(self, source: str, *, best: int, sentences: bool = True) -> SearchOptions:
         """Return the options to find this number of the best translations from a language."""
         code = source if re.fullmatch(LANGUAGE, source) else "en"  # whose rules hold for unknown languages
-        return replace(self.options.with_best(best), sentences=code if sentences else None)
+        return replace(self.options.with_best(best), sentences=code if sentences and self.sentences else None)
 
     def model(self, source: str, target: str, name: str | None) -> ServedModel:
         """Return the model of a pair with this name; None: its first. Raises Refused for another pair or name."""
@@ -207,9 +207,7 @@ class Server:
             raise Refused(400, f"source=auto: {error.args[0]} cannot be identified; name the source language") from None
         return [{"language": code, "confidence": round(100 * share, 1)} for code, share in shares]
 
-    def pair_of(
-        self, fields: Translate | TranslateInDetail, lines: Sequence[str]
-    ) -> tuple[LanguagePair, dict[str, Any] | None]:
+    def pair_of(self, fields: Choice, lines: Sequence[str]) -> tuple[LanguagePair, dict[str, Any] | None]:
         """Return the languages of a request, and the identified one if the request asks for it."""
         sources = self.languages.sources
         source = fields.source or ("auto" if len(sources) > 1 else sources[0])
@@ -246,7 +244,7 @@ class Server:
             if fields.format == "html" and not model.translator.attention.reads_source:
                 raise Refused(400, "format=html: the model has no attention, which places tags; send format=text")
             best = fields.alternatives + 1
-            options = self.languages.options_of(source, best=best, sentences=self.languages.sentences)
+            options = self.languages.options_of(source, best=best)
             results = await self.translations(request, model, lines, Work(options, markup=fields.format == "html"))
         in_order = iter(results)
         parts = [(part, [next(in_order) for _ in part.indices]) for part in segments]
@@ -271,16 +269,12 @@ class Server:
         require_few_weights(texts, details)
         pair, detected = self.pair_of(fields, texts)
         model = self.languages.model(*pair, fields.model)
-        sentences = self.languages.sentences and not prefix if fields.sentences is None else fields.sentences
-        if sentences and not self.languages.sentences:
-            raise Refused(400, "sentences=true: this server splits no lines; ask the operator to set sentences=true")
-        if sentences and prefix:
-            raise Refused(400, "sentences=true: the prefix belongs to a whole text; remove one of them")
         if fields.slots and (problem := slots_problem(model.translator)):
             raise Refused(400, f"slots: {problem}; remove slots, or use another model")
         terms = terms_of(fields.glossary)
         if terms and not model.translator.attention.reads_source:
             raise Refused(400, "glossary: the model has no attention, which places terms; remove glossary")
+        sentences = fields.sentences and not prefix
         options = self.languages.options_of(pair[0], best=details.n_best, sentences=sentences)
         work = Work(replace(options, terms=terms or None), details, prefix=prefix)
         if prefix:

@@ -56,12 +56,17 @@ class Detect(BaseModel):
         return [self.q] if isinstance(self.q, str) else self.q
 
 
-class Translate(Detect):
-    """The fields of /translate."""
+class Choice(Detect):
+    """The fields that choose a model."""
 
     source: str | None = None
     target: str | None = None
     model: str | None = None
+
+
+class Translate(Choice):
+    """The fields of /translate."""
+
     format: Literal["text", "html"] = "text"
     alternatives: Count = 0
 
@@ -74,19 +79,16 @@ class Term(BaseModel):
     target: ShortText = ""
 
 
-class TranslateInDetail(Detect):
+class TranslateInDetail(Choice):
     """The fields of /v1/translate. Others are refused: a wrong name would have no effect."""
 
     model_config = ConfigDict(extra="forbid")
-    source: str | None = None
-    target: str | None = None
-    model: str | None = None
     n_best: Count = 1
     alignments: bool = True
     weights: bool = False
     slots: bool = False
     stream: bool = False
-    sentences: bool | None = None
+    sentences: bool = True
     prefix: Text = ""
     glossary: Annotated[list[Term], Field(max_length=1000), BeforeValidator(_read_json)] = []
 

@@ -132,7 +132,6 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"model": "c"}, "model=c: "),
         ({"alignments": 3}, "alignments: "),
         ({"slots": True}, "slots: "),
-        ({"sentences": True}, "sentences=true: "),
         *(({"prefix": prefix}, "prefix") for prefix in ("no", ["x"], "x" * 201)),
         ({"prefix": "x", "glossary": [{"source": "a"}]}, "prefix: "),
         *(({"glossary": glossary}, "glossary: ") for glossary in ({"a": "b"}, 3, "[", [{"source": "a"}] * 1001)),

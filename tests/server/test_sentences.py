@@ -74,11 +74,6 @@ def test_a_request_may_translate_whole_lines(client: Client) -> None:
     assert client.post("/v1/translate", q=line, prefix=begin)[1]["translations"][0]["text"].startswith(begin)
 
 
-def test_a_prefix_is_not_split(client: Client) -> None:
-    status, error = client.post("/v1/translate", sentences=True, q=FIRST, prefix="a")
-    assert status == 400 and error.startswith("sentences=true: ")
-
-
 @pytest.mark.parametrize(("source", "expected"), [("de", "de"), ("pt-BR", "pt-BR"), ("english", "en")])
 def test_language_is_that_of_the_request(source: str, expected: str) -> None:
     with serving(pairs=[(source, "fr")], sentences=True) as client:
