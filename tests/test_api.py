@@ -77,7 +77,7 @@ def test_evaluation_is_that_of_its_parts(folder: Path) -> None:
     assert evaluation.translations == translator.texts(sources)
     assert evaluation.aer == alignment_error_rate(translator.align(PAIRS), golds)
     assert set(evaluation.signatures) == {"bleu", "chrf", "ter", "aer"}
-    expect_error("2 sources, 1 reference: give one reference per source", translator.evaluate, sources, references[:1])
+    expect_error("references: 1 for 2 sources; give one per source", translator.evaluate, sources, references[:1])
 
 
 @pytest.mark.parametrize("lowercase", [True, False])

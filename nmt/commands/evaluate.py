@@ -28,7 +28,6 @@ from nmt.search.options import SearchOptions
 
 if TYPE_CHECKING:
     from nmt.alignment.aer import AlignmentScores
-    from nmt.inference.confidence import Calibration
     from nmt.inference.translator import Translator
 
 HELP = """nmt-evaluate: score translations against references with BLEU, chrF, TER and alignment error rate (AER).
@@ -180,11 +179,10 @@ def _output(
     *,
     lowercase: bool,
     tokenizer: str | None,
-    calibration: Calibration | None = None,
+    calibration: float | None = None,
     links: AlignmentScores | None = None,
 ) -> tuple[list[str], dict[str, Any]]:
     """Return the scores of the translations, and those of links and confidences, if any, as lines and as JSON."""
-    from nmt.inference.confidence import describe_calibration
     from nmt.inference.scores import choose_tokenizer, corpus_scores, print_hints
 
     choice = choose_tokenizer(references, tokenizer)
@@ -202,7 +200,7 @@ def _output(
         lines += score_lines(links, AER_METHOD)
         signatures = {**signatures, **SIGNATURES, "aer": AER_METHOD}
     if calibration is not None:
-        lines.append(describe_calibration(calibration))
+        lines.append(f"confidence {calibration:.2f}  Spearman's rho with the chrF of a line")
     return lines, {
         "bleu": scores.bleu,
         "chrf": scores.chrf,
@@ -210,7 +208,7 @@ def _output(
         "precision": links and links.precision,
         "recall": links and links.recall,
         "aer": links and links.error_rate,
-        "confidence": calibration and calibration._asdict(),
+        "confidence": calibration,
         "sentences": len(references),
         "lowercase": lowercase,
         "tokenizer": choice.tokenizer,

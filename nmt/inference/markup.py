@@ -15,34 +15,17 @@ from nmt.inference.terms import Units, aligned_units, core_span, insertion_index
 from nmt.inference.translation import Translation
 from nmt.text.writing import JOINT, WITHOUT_BLANKS
 
-# A comment, CDATA or PHP, which may lack its end, a declaration, or a tag, whose quoted attributes may hold ">".
-MARKUP = re.compile(
-    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<\?(?:php\b|=).*?(?:\?>|\Z)"
-    r"|<(?=[a-zA-Z/!?])(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>",
-    re.DOTALL,
-)
+# A comment, which may lack its end, a declaration, or a tag, whose quoted attributes may hold ">".
+MARKUP = re.compile(r"<!--.*?(?:-->|\Z)|<(?=[a-zA-Z/!?])(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>", re.DOTALL)
 TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)")
 SPACES = re.compile(r"[ \t\r\n\f]+")  # as HTML reads them
 OPAQUE = frozenset({"code", "kbd", "samp", "var", "tt", "math"})  # inline elements whose text is not translated
 VOID = frozenset({"br", "img", "wbr", "input", "hr"})
-NOTE = re.compile(  # such as a footnote, or the pronunciation of a Japanese word (ruby)
-    r"<(su[pb]|a)\b[^<>]*>((?:(?!</?\1\b).)*)</\1\s*>(?!\w)"
-    r"|<(r[tp])\b[^<>]*>(?:(?!</?(?:r[tp]|ruby)\b).)*(?:</\3\s*>)?",
-    re.DOTALL | re.IGNORECASE,
-)
+NOTE = re.compile(r"<(su[pb]|a)\b[^<>]*>((?:(?!</?\1\b).)*)</\1\s*>(?!\w)", re.DOTALL | re.IGNORECASE)
 MOST_UNCLOSED = 100  # each search for an end that is not there reads the rest of the text
 KEPT = re.compile(
     r"""\s(?:translate\s*=\s*["']?no["'\s>]|class\s*=\s*(?:"[^"]*|'[^']*)?\bnotranslate\b)""", re.IGNORECASE
 )
-
-
-class MarkupPart(NamedTuple):
-    """A part of a fragment: text without entities, a tag, or an element that is not translated."""
-
-    kind: str
-    text: str
-    name: str = ""
-    """The name of a tag, with / before the name of an end tag; empty if it is neither a start nor an end."""
 
 
 def untranslated_end(text: str, match: re.Match[str], names: Set[str], unclosed: set[str]) -> int | None:
@@ -68,29 +51,6 @@ def untranslated_end(text: str, match: re.Match[str], names: Set[str], unclosed:
             return other.end()
     unclosed.add(name)
     return None
-
-
-def fragment_parts(fragment: str) -> Iterator[MarkupPart]:
-    """Yield the parts of a fragment of HTML in order."""
-    unclosed = set[str]()
-    end = 0
-    while match := MARKUP.search(fragment, end):
-        if match.start() > end:
-            yield MarkupPart("text", _text(fragment[end : match.start()]))
-        tag = TAG.match(match[0])
-        name = tag[1] + tag[2].lower() if tag else ""
-        if stop := untranslated_end(fragment, match, OPAQUE, unclosed):
-            yield MarkupPart("opaque", fragment[match.start() : stop])
-        elif (note := NOTE.match(fragment, match.start())) and (
-            note[3] or not any(map(str.isalnum if name == "a" else str.isalpha, _text(MARKUP.sub("", note[2]))))
-        ):
-            stop = note.end()  # such as the number of a footnote or the link ↩ back to it, which models lose
-            yield MarkupPart("tag", note[0])
-        else:
-            yield MarkupPart("tag", match[0], "" if match[0].endswith("/>") or name in VOID else name)
-        end = stop or match.end()
-    if end < len(fragment):
-        yield MarkupPart("text", _text(fragment[end:]))
 
 
 def _text(escaped: str) -> str:
@@ -119,20 +79,28 @@ class Fragment(NamedTuple):
         tags = list[Tag]()
         elements = dict[str, str]()
         unused = (chr(number) for number in count(0xF0000) if chr(number) not in line)
-        for part in fragment_parts(line):
-            if part.kind == "tag":
-                is_image = (
-                    not part.name and not part.text.lower().startswith(("<!", "<wbr")) and not NOTE.match(part.text)
-                )
-                if is_image and text and not (text[-1].isspace() or WITHOUT_BLANKS.match(text[-1])):
-                    text += " "  # between two words
-                tags.append(Tag(len(text), part.text, part.name))
-            elif part.kind == "opaque":
-                elements[stand_in := next(unused)] = part.text
+        unclosed = set[str]()
+        end = 0
+        while match := MARKUP.search(line, end):
+            text += _text(line[end : match.start()])
+            tag = TAG.match(match[0])
+            name = tag[1] + tag[2].lower() if tag else ""
+            end = match.end()
+            if stop := untranslated_end(line, match, OPAQUE, unclosed):
+                elements[stand_in := next(unused)] = line[match.start() : stop]
                 text += stand_in
+                end = stop
+            elif (note := NOTE.match(line, match.start())) and not any(
+                map(str.isalnum if name == "a" else str.isalpha, _text(MARKUP.sub("", note[2])))
+            ):  # such as the number of a footnote or the link ↩ back to it, which models lose
+                tags.append(Tag(len(text), note[0], ""))
+                end = note.end()
             else:
-                text += part.text
-        return cls(text, tags, elements)
+                is_single = match[0].endswith("/>") or name in VOID
+                if is_single and name != "wbr" and text and not (text[-1].isspace() or WITHOUT_BLANKS.match(text[-1])):
+                    text += " "  # between two words
+                tags.append(Tag(len(text), match[0], "" if is_single else name))
+        return cls(text + _text(line[end:]), tags, elements)
 
     def write(self, translation: Translation) -> Translation:
         """Return a translation of ``text`` as HTML, with all tags and elements, and without an alignment."""

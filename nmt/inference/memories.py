@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,9 +30,8 @@ from nmt.inference.bulk import Failure, OnFailure, Results, oversized_reason, re
 from nmt.inference.model_folder import TrainedModel, pack
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import NO_TRANSLATION, Translation
-from nmt.inference.translator import Translator, with_source_words
+from nmt.inference.translator import Translator
 from nmt.model.encoder import Final
-from nmt.search.constraints import Prefix
 from nmt.search.options import REWRITES, SearchOptions
 from nmt.search.sampling import sentence_seed
 from nmt.search.search import max_rows, search_encoded
@@ -115,19 +115,15 @@ def translate_encoded(
     return replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure)
 
 
-def _translate_batch(
-    translator: Translator, lines: Sequence[EncodedLine], options: SearchOptions, prefix: Prefix = ()
-) -> Results:
+def _translate_batch(translator: Translator, lines: Sequence[EncodedLine], options: SearchOptions) -> Results:
     stacked = _stack([line.source for line in lines if line.source is not None])
     lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
     engine = translator.trained.engine(trace=False)
-    seeds = [line.seed for line in lines]
-    searched = search_encoded(engine, stacked, lengths, seeds, options.with_spares(), [prefix] * len(lines))
-
-    def again(blank: Sequence[int]) -> Results:
-        return _translate_batch(translator, [lines[row] for row in blank], options, translator.visible)
-
-    results = translator.to_results([line.ids for line in lines], searched, options, again)
+    searched = search_encoded(engine, stacked, lengths, [line.seed for line in lines], options.with_spares())
+    results = [
+        translator.to_translation(line.ids, hypotheses, options)
+        for line, hypotheses in zip(lines, searched, strict=True)
+    ]
     return [_with_words(*pair) for pair in zip(lines, results, strict=True)]
 
 
@@ -135,7 +131,8 @@ def _with_words(line: EncodedLine, result: Translation | Failure) -> Translation
     """Return an aligned translation of a line with the word of each source token."""
     if isinstance(result, Failure) or result.alignment is None or line.words is None:
         return result
-    return with_source_words(result, line.words)
+    words = line.words
+    return result.each(lambda best: replace(best, source_words=words))
 
 
 def _batches(

@@ -5,6 +5,7 @@ The package sentencex finds the ends of sentences, by rules and abbreviations of
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -21,12 +22,8 @@ from nmt.inference.translation import Translation
 from nmt.text.writing import WITHOUT_BLANKS
 
 SPACE = re.compile(r"[\s\ud800-\udfff]")  # and lone surrogates, which sentencex refuses
-POINT = re.compile(r"(?<=\d)[.．](?=\d)")  # of a number; sentencex knows it between the digits 0 to 9 only
-# Not an end: a full stop of a quotation that Japanese or Korean goes on after, and a Tibetan mark before another one.
-NO_END = re.compile('[.。！？!?](?=["”’」』]+[ぁ-ゖ가-힣])|[\u0f0d-\u0f11](?= *[\u0f0d-\u0f11])')
-ETHIOPIC_END = re.compile("\u1361\u1361|(?<=[\u1200-\u137f])::|(?<=[\u1200-\u137f] )::")  # as many people type it
-# Marks of Khmer, Tibetan and Greek that sentencex does not know, and those that it knows
-ENDS = str.maketrans("\u17d4\u17d5\u0f0d\u0f0e\u0f11\u037e", "。。。。。;")
+# Not an end: a full stop of a quotation that Japanese or Korean goes on after
+NO_END = re.compile('[.。！？!?](?=["”’」』]+[ぁ-ゖ가-힣])')
 MAX_WEIGHTS = 1 << 24  # of the alignment of a line
 
 
@@ -49,8 +46,9 @@ class SplitText(NamedTuple):
         """
         if len(parts) == 1:
             return parts[0]
-        if problem := _size_problem(parts):
-            return Failure(problem)
+        shapes = [part.alignment.shape for part in parts if part.alignment is not None]
+        if math.prod(map(sum, zip(*shapes, strict=True))) > MAX_WEIGHTS and shapes:
+            return Failure("its alignment is too large; split it, or translate it without alignments, terms and tags")
         n_best = [
             self._joined([part.n_best[min(rank, len(part.n_best) - 1)] if part.n_best else part for part in parts])
             for rank in range(max(1, *(len(part.n_best) for part in parts)))
@@ -72,6 +70,7 @@ class SplitText(NamedTuple):
             source_tokens=[token for part in parts for token in part.source_tokens],
             tokens=[token for part in parts for token in part.tokens],
             inserted=sum(part.inserted for part in parts),
+            is_cut=any(part.is_cut for part in parts),
         )
         aligned = [part.alignment for part in parts if part.alignment is not None]
         if not aligned:
@@ -117,7 +116,7 @@ def splitter(language: str) -> Callable[[str], SplitText]:
         for line in text.splitlines(keepends=True):
             before = len(spans)
             # Other blanks can end sentencex 1.0.32 with a panic, which shows the text on stderr.
-            for part in segment(code, SPACE.sub(" ", _with_known_ends(line))):
+            for part in segment(code, NO_END.sub("0", SPACE.sub(" ", line))):
                 end += len(part)
                 if any(map(str.isalpha, text[start:end])):
                     spans.append((start, end))
@@ -130,12 +129,6 @@ def splitter(language: str) -> Callable[[str], SplitText]:
         return SplitText(text, [_without_blanks(text, *span) for span in spans])
 
     return split
-
-
-def _with_known_ends(line: str) -> str:
-    """Return a line of the same length whose sentences end where sentencex knows it."""
-    line = NO_END.sub("0", POINT.sub("0", line))
-    return ETHIOPIC_END.sub("0\u1362", line).translate(ENDS)
 
 
 def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
@@ -153,16 +146,6 @@ def _gap(before: str, gap: str, after: str) -> str:
     if WITHOUT_BLANKS.match(before[-1]) or WITHOUT_BLANKS.match(after):
         return ""
     return gap.replace("\u3000", " ") or " "
-
-
-def _size_problem(parts: Sequence[Translation]) -> str | None:
-    """Return an error message if the alignment of these parts would take too much RAM."""
-    aligned = [part.alignment for part in parts if part.alignment is not None]
-    rows, columns = (sum(alignment.shape[axis] for alignment in aligned) for axis in (0, 1))
-    if rows * columns <= MAX_WEIGHTS:
-        return None
-    fix = "split the line, or translate it without alignments, terms and tags"
-    return f"its alignment has {rows:,} × {columns:,} weights, more than {MAX_WEIGHTS:,}; {fix}"
 
 
 def _join_words(text: str, starts: Sequence[int], parts: Iterable[tuple[Sequence[int], int]]) -> PieceWords:

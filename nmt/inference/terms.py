@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
+from unicodedata import category, normalize
 
 import numpy as np
 
@@ -79,21 +79,17 @@ def aligned_units(translation: Translation, source: str) -> Units:
 def _units(text: str, pieces: Sequence[str], words: Sequence[int]) -> tuple[list[tuple[int, int]], PieceWords]:
     """Return the spans of the units of a text, and the unit of each piece."""
     spans = word_positions(text)
-    for nfkc in (False, True) if UNSPACED.search(text) else ():  # tokenizers may read the text in this form
-        read, origins = _read(text, nfkc=nfkc)
-        names = [_read(text[start:stop], nfkc=nfkc)[0] for start, stop in spans]
-        labels, numbers = split_unspaced(names, _with_texts(pieces, read), words)
+    if UNSPACED.search(text):
+        # Many tokenizers read the text in this form.
+        parts = [(normalize("NFKC", match[0]), match.span()) for match in LETTER.finditer(text)]
+        read = "".join(part for part, _ in parts)
+        origins = [span for part, span in parts for _ in part]
+        names = [normalize("NFKC", text[start:stop]) for start, stop in spans]
+        known = _with_texts([normalize("NFKC", piece) for piece in pieces], read)
+        labels, numbers = split_unspaced(names, known, words)
         if (split := _positions(labels, read)) is not None:
             return [(origins[start][0], origins[stop - 1][1]) for start, stop in split], numbers
     return spans, PieceWords.of(word_spans(words))
-
-
-def _read(text: str, *, nfkc: bool) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text, or its normal form NFKC, and the part of the text that each of its characters comes from."""
-    if not nfkc:
-        return text, [(at, at + 1) for at in range(len(text))]
-    parts = [(unicodedata.normalize("NFKC", match[0]), match.span()) for match in LETTER.finditer(text)]
-    return "".join(part for part, _ in parts), [span for part, span in parts for _ in part]
 
 
 def _positions(labels: Sequence[str], text: str) -> list[tuple[int, int]] | None:
@@ -148,14 +144,14 @@ def write_terms(translation: Translation, source: str, required: Sequence[Requir
         span = editor.occurrence(item.stand_in or item.text, strength) or editor.run(aligned, strength)
         if span is None:
             at, new = editor.insertion(item.text, insertion_index(links, columns[0], columns[-1] + 1))
-            editor.change(Edit(at, at, new, columns))
+            editor.edits.append(Edit(at, at, new, columns))
         else:
             is_first = not any(map(str.isalnum, text[: span[0]]))
             new = item.text[0].title() + item.text[1:] if item.capital and is_first else item.text
-            editor.change(Edit(*span, new))
+            editor.edits.append(Edit(*span, new))
     for stand_in in {item.stand_in for item in required} - {""}:
         while span := editor.occurrence(stand_in, np.zeros(len(links))):
-            editor.change(Edit(len(text[: span[0]].rstrip()), span[1], ""))
+            editor.edits.append(Edit(len(text[: span[0]].rstrip()), span[1], ""))
     written = apply_edits(translation, units, editor.edits)
     return replace(written, text=written.text.strip(" "))  # a stand-in at the beginning may be gone
 
@@ -167,31 +163,19 @@ class _Editor:
         self.text = text
         self.units = units
         self.edits = list[Edit]()
-        self._changed = bytearray(len(text))
-        self._inserted = bytearray(len(text) + 1)  # before each character
-
-    def change(self, edit: Edit) -> None:
-        """Add an edit."""
-        self.edits.append(edit)
-        self._changed[edit.start : edit.stop] = b"\1" * (edit.stop - edit.start)
-        self._inserted[edit.start] |= edit.start == edit.stop
 
     def is_free(self, start: int, stop: int) -> bool:
         """Return whether no edit has changed these characters."""
-        return not any(self._changed[start:stop]) and not any(self._inserted[start + 1 : stop])
+        return all(edit.stop <= start or stop <= edit.start for edit in self.edits)
 
     def occurrence(self, phrase: str, strength: np.ndarray) -> tuple[int, int] | None:
         """Return the span of ``phrase`` in the text, in any case: the strongest occurrence that is not changed."""
         letter = rf"[\w{''.join(filter(_is_mark, {*self.text}))}]"
         ends = _boundary(phrase[0], "(?<!%s)", letter), _boundary(phrase[-1], "(?!%s)", letter)
         pattern = re.escape(phrase).join(ends)
-        matches = re.finditer(pattern, self.text, re.IGNORECASE)
-        spans = [match.span() for match in matches if self.is_free(*match.span())]
-
-        def strongest(span: tuple[int, int]) -> float:
-            return float(strength[overlapping(self.units, *span)].max(initial=0))
-
-        return max(spans, key=strongest, default=None)
+        spans = [match.span() for match in re.finditer(pattern, self.text, re.IGNORECASE)]
+        free = (span for span in spans if self.is_free(*span))
+        return max(free, key=lambda span: strength[overlapping(self.units, *span)].max(initial=0), default=None)
 
     def run(self, aligned: Sequence[int], strength: np.ndarray) -> tuple[int, int] | None:
         """Return the neighbouring ``aligned`` units with the most strength, without punctuation at their ends."""
@@ -226,7 +210,7 @@ def _boundary(edge: str, lookaround: str, letter: str) -> str:
 
 def _is_mark(character: str) -> bool:
     """Return whether a character belongs to the letter before it, as the vowel signs of Hindi do."""
-    return unicodedata.category(character).startswith("M")
+    return category(character).startswith("M")
 
 
 def core_span(text: str, start: int, stop: int) -> tuple[int, int] | None:
@@ -268,17 +252,18 @@ class EditedText:
         self.moved = list[tuple[int, int]]()  # the part of the new text that each old character has become
         self.origins = list[tuple[int, int]]()  # the part of the old text that each new character comes from
         texts = list[str]()
-        at = end = 0
+
+        def write(new: str, start: int, stop: int) -> None:
+            at = len(self.origins)
+            self.moved += [(at, at + len(new))] * (stop - start)
+            self.origins += [(start, stop)] * len(new)
+            texts.append(new)
+
         for edit in [*edits, Edit(len(text), len(text), "")]:
-            kept = text[end : edit.start]
-            start = at + len(kept)
-            stop = start + len(edit.text)
-            self.moved += [(new, new + 1) for new in range(at, start)] + [(start, stop)] * (edit.stop - edit.start)
-            self.origins += [(old, old + 1) for old in range(end, edit.start)] + [edit[:2]] * len(edit.text)
-            self.starts.append(start)
-            texts += [kept, edit.text]
-            at = stop
-            end = edit.stop
+            for at in range(len(self.moved), edit.start):
+                write(text[at], at, at + 1)
+            self.starts.append(len(self.origins))
+            write(edit.text, edit.start, edit.stop)
         self.text = "".join(texts)
 
 
@@ -300,19 +285,15 @@ def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -
 
     def words_of(first: int, last: int) -> tuple[int, int]:
         """Return the words of the target units from ``first`` to ``last``, which may have changed."""
-        start = units.target[first][0]
+        start = units.target[first][0] if first >= 0 else math.inf
         # Text that is inserted before the full stop of a word is another word.
         stop = min([units.target[last][1], *(at for at in inserted if at > start)])
-        return words(edited.moved[start][0], edited.moved[stop - 1][1]) if start < stop else (-1, -1)
+        return words(edited.moved[int(start)][0], edited.moved[stop - 1][1]) if start < stop else (-1, -1)
 
+    assert translation.alignment is not None
     old = word_spans(units.of_target)
-    spans = [words_of(first, last) if first >= 0 else (-1, -1) for first, last in old]
-    tokens = [*translation.tokens]
-    log_probs = [*translation.token_log_probs]
-    alignment = translation.alignment
-    assert alignment is not None
-    rows = list[int]()  # before which rows of the alignment others are inserted
-    links = list[list[bool]]()
+    spans = [words_of(first, last) for first, last in old]
+    rows = [*zip(translation.tokens, translation.token_log_probs, translation.alignment, strict=True)]
     for number, edit in reversed([*enumerate(edits)]):
         if not edit.source:
             continue
@@ -320,20 +301,17 @@ def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -
         row = next(behind, len(old))
         inside = edit.text.strip()
         start = edited.starts[number] + edit.text.index(inside)
+        weights = np.zeros_like(translation.alignment[0])
+        weights[: len(units.of_source)] = np.isin(units.of_source, edit.source)
         spans.insert(row, words(start, start + len(inside)))
-        tokens.insert(row, f"▁{inside}")
-        log_probs.insert(row, math.nan)
-        rows.insert(0, row)
-        links.insert(0, [unit in edit.source for unit in units.of_source])
-    alignment = np.insert(alignment, rows, 0, axis=0)
-    for offset, (row, linked) in enumerate(zip(rows, links, strict=True)):
-        alignment[row + offset, : len(linked)] = linked
+        rows.insert(row, (f"▁{inside}", math.nan, weights))
+    tokens, log_probs, alignment = zip(*rows, strict=True)
     return replace(
         translation,
         text=edited.text,
-        tokens=tokens,
-        token_log_probs=log_probs,
-        inserted=len(tokens) - len(translation.tokens),
+        tokens=[*tokens],
+        token_log_probs=[*log_probs],
+        inserted=len(rows) - len(translation.tokens),
         target_words=PieceWords.of(spans),
-        alignment=alignment,
+        alignment=np.stack(alignment),
     )

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
@@ -49,6 +49,8 @@ class Translation:
     """One per token, NaN for tokens that a glossary or placeholders have added; empty without an alignment."""
     inserted: int = 0
     """Tokens that a glossary or placeholders have added, which have no probability."""
+    is_cut: bool = False
+    """Whether it, or one of its sentences, was cut at ``MAX_LENGTH_CEILING`` pieces."""
 
     @property
     def confidence(self) -> float:
@@ -66,15 +68,6 @@ class Translation:
             for word in range(first, last + 1) if first >= 0 else ():
                 log_probs[word].append(log_prob)
         return [math.exp(sum(of_word) / len(of_word)) if of_word else math.nan for of_word in log_probs]
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether it, or one of its sentences, was cut at ``MAX_LENGTH_CEILING`` pieces."""
-        if len(self.tokens) < MAX_LENGTH_CEILING:
-            return False
-        ends = [at for at, token in enumerate(self.tokens) if token == "</s>"]
-        *sentences, last = [stop - start - 1 for start, stop in pairwise([-1, *ends, len(self.tokens)])]
-        return last >= MAX_LENGTH_CEILING or any(size > MAX_LENGTH_CEILING for size in sentences)
 
     def each(self, change: Callable[[Translation], Translation]) -> Translation:
         """Return the translation after ``change`` of each translation in its n-best list."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from nmt.data.invisible import remove_invisible
 from nmt.data.links import Link, Links, links_from_python
-from nmt.data.words import PieceWords
-from nmt.errors import UserError, counted
+from nmt.errors import UserError
 from nmt.inference.bayes_risk import by_mean_chrf
 from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, replace_failures
 from nmt.inference.engines import EngineName, LoadedModel, LoadSettings
@@ -31,7 +30,7 @@ from nmt.inference.unknown_words import MARK, unknown_word_step
 from nmt.search.constraints import Prefix
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
-from nmt.search.options import ALIGNING, REWRITES, SearchOptions
+from nmt.search.options import ALIGNING, MAX_LENGTH_CEILING, REWRITES, SearchOptions
 from nmt.search.search import live_hypotheses, max_rows, search
 from nmt.settings.arguments import brief, iterable, text, text_list
 from nmt.system.machine import guard_forks
@@ -93,13 +92,7 @@ class Translator(Reader):
         to the ONNX engines only. ``trust`` names packages besides nmt whose classes the model may use. Raises UserError
         if the folder holds no model for this engine.
         """
-        settings = LoadSettings(
-            engine=engine,
-            device=device,
-            threads=threads,
-            trust=trust,
-            shortlist=shortlist,
-        )
+        settings = LoadSettings(engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist)
         return cls(load(folder, settings))
 
     def texts(
@@ -164,6 +157,7 @@ class Translator(Reader):
             raise UserError("markup: tags need alignments, but this model has no attention; translate plain text")
         if markup and prefixes is not None:
             raise UserError("markup: a prefix is plain text; remove the prefixes, or translate plain text")
+        groups = iterable(groups, "groups", what="lists of lines")
         options = self.search_options(options, alignments=alignments or markup)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
         steps = self._steps(options, markup=markup)
@@ -200,9 +194,15 @@ class Translator(Reader):
         invisible = self.loaded_model.properties.remove_invisible
 
         def texts() -> Iterator[list[str]]:
+            rows = 0
             for lines in groups:
+                rows += len(lines)
+                if prefixes is not None and rows > len(prefixes):
+                    break
                 waiting.append([Started(step, remove_invisible(line, invisible)) for line in lines])
                 yield [text for line in waiting[-1] for text in line.texts]
+            if prefixes is not None and rows != len(prefixes):
+                raise UserError(f"prefixes: {len(prefixes):,}, but {rows:,} lines or more; give one prefix per line")
 
         bulk = Bulk(
             encode=self.encode,
@@ -218,27 +218,22 @@ class Translator(Reader):
                 finished = [line.finish(in_order) for line in waiting.popleft()]
                 translations = replace_failures(finished, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 done += len(translations)
-                if prefixes is not None and done > len(prefixes):
-                    break
                 if not translations:  # the next lines may take long to arrive
                     self.conclude_text()
                 yield translations
-        if prefixes is not None and done != len(prefixes):
-            raise UserError(f"prefixes: {len(prefixes):,}, but {done:,} lines or more; give one prefix per line")
         self.conclude_text()
 
     def _with_words(self, line: str, result: Translation | Failure) -> Translation | Failure:
         """Return an aligned translation of ``line`` with the word of each source token."""
         if isinstance(result, Failure) or result.alignment is None:
             return result
-        return with_source_words(result, self.loaded_model.source.words(self.change_text(line)))
+        words = self.loaded_model.source.words(self.change_text(line))
+        return result.each(lambda best: replace(best, source_words=words))
 
     def read_prefixes(self, texts: Sequence[str], options: SearchOptions) -> list[Prefix]:
         """Return the prefixes for the search. Raises UserError for one with which no translation can begin."""
-        for setting in options.settings(REWRITES):
-            raise UserError(f"{setting}: may change words of a prefix; remove one of them")
-        for setting in options.settings(["sentences"]):
-            raise UserError(f"{setting}: a prefix belongs to a whole line; remove one of them")
+        for setting in options.settings((*REWRITES, "sentences")):
+            raise UserError(f"{setting}: does not work with prefixes; remove one of them")
         if isinstance(self.loaded_model, OnnxModel) and self.loaded_model.settings.shortlist:
             raise UserError("shortlist=true: a prefix may need any piece; remove shortlist=true, or the prefixes")
         prefixes = []
@@ -262,41 +257,19 @@ class Translator(Reader):
         beside_others: bool,
     ) -> Results:
         """Translate one batch; see ``nmt.inference.bulk.Decode``. Prefixes are those of all lines."""
-        batch = None if prefixes is None else [prefixes[row] if row < len(prefixes) else () for row in rows]
+        batch = None if prefixes is None else [prefixes[row] for row in rows]
         trace = options.keep_weights or options.coverage_penalty > 0
         count = len(sources) * live_hypotheses(options.with_spares())
         engine: Engine[Any, Any] = self.loaded_model.engine(trace=trace, beside_others=beside_others, hypotheses=count)
         searched = search(engine, sources, options.with_spares(), batch)
-
-        def again(blank: Sequence[int]) -> Results:
-            sources_again = [sources[row] for row in blank]
-            return self._decode(options, [self.visible], sources_again, [0] * len(blank), beside_others)
-
-        return self.to_results(sources, searched, options, again)
-
-    def to_results(
-        self,
-        sources: Sequence[list[int] | None],
-        searched: Sequence[Sequence[Hypothesis]],
-        options: SearchOptions,
-        again: Callable[[Sequence[int]], Results],
-    ) -> Results:
-        """Return the translation of each source from its hypotheses; see ``to_translation``.
-
-        Unless the options allow empty translations, ``again`` searches, with the prefix ``visible``, the rows whose
-        translations have pieces but no text, such as a lone space.
-        """
         results = [self.to_translation(*pair, options) for pair in zip(sources, searched, strict=True)]
-        if options.min_length:
-            blank = [row for row, it in enumerate(results) if isinstance(it, Translation) and not it.text]
-            for row, result in zip(blank, again(blank) if blank else [], strict=True):
+        blank = [row for row, it in enumerate(results) if isinstance(it, Translation) and not it.text]
+        if blank and options.min_length:  # pieces without text, such as a lone space
+            visible = [dict.fromkeys(self.loaded_model.target.visible, 1)]  # the prefix of every visible text
+            again = self._decode(options, [visible], [sources[row] for row in blank], [0] * len(blank), beside_others)
+            for row, result in zip(blank, again, strict=True):
                 results[row] = result
         return results
-
-    @cached_property
-    def visible(self) -> Prefix:
-        """The prefix of every text that begins with a visible character."""
-        return [dict.fromkeys(self.loaded_model.target.visible, 1)]
 
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
         """Return ``options``, or the defaults, for search with or without alignments.
@@ -329,10 +302,11 @@ class Translator(Reader):
         If hypotheses spell the same text in different pieces, the best one is kept; samples are all kept.
 
         ``source`` holds the line's piece ids. If it is None, the translation has no source tokens. The words of the
-        source depend on the line; ``with_source_words`` adds them.
+        source depend on the line: callers add them.
         """
         if not hypotheses:
-            return no_hypothesis(options)
+            hint = "" if options.no_repeat is None else f", or search.no_repeat={options.no_repeat} allows no piece"
+            return Failure(SCORES_NOT_FINITE + hint)
         unknown = MARK if options.replace_unknown else ""
         n_best = [self._to_translation(source or [], hypothesis, unknown) for hypothesis in hypotheses]
         if options.min_length:
@@ -354,6 +328,7 @@ class Translator(Reader):
             else target.decoded_words(hypothesis.tokens, unknown=unknown),
             token_log_probs=[] if hypothesis.alignment is None else hypothesis.token_log_probs,
             alignment=hypothesis.alignment,
+            is_cut=not hypothesis.finished and len(tokens) >= MAX_LENGTH_CEILING,
         )
 
     def score(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[ForcedDecoding]:
@@ -396,8 +371,7 @@ class Translator(Reader):
 
         sources, references = text_list(sources, "sources"), text_list(references, "references")
         if len(sources) != len(references):
-            sizes = f"{counted(len(sources), 'source')}, {counted(len(references), 'reference')}"
-            raise UserError(f"{sizes}: give one reference per source")
+            raise UserError(f"references: {len(references):,} for {len(sources):,} sources; give one per source")
         pairs = [*zip(sources, references, strict=True)]
         golds = None if links is None else links_from_python(links, pairs)
         choice = choose_tokenizer(references, tokenizer or self.score_tokenizer)
@@ -405,20 +379,19 @@ class Translator(Reader):
         lowercase = ignore_case(lowercase, trained_on_lowercase=self.lowercase)
         scores = corpus_scores(translations, references, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
         print_hints(choice, translations, references)
-        aer = None
-        signatures = scores.signatures
-        if golds is not None:
-            aer = alignment_error_rate(self.align(pairs), golds)
-            signatures = {**signatures, "aer": AER_METHOD}
         assert scores.ter is not None
-        return Evaluation(
+        evaluation = Evaluation(
             bleu=scores.bleu,
             chrf=scores.chrf,
             ter=scores.ter,
-            aer=aer,
-            signatures=signatures,
+            aer=None,
+            signatures=scores.signatures,
             translations=translations,
         )
+        if golds is None:
+            return evaluation
+        aer = alignment_error_rate(self.align(pairs), golds)
+        return evaluation._replace(aer=aer, signatures={**scores.signatures, "aer": AER_METHOD})
 
     def heatmap(
         self,
@@ -461,16 +434,6 @@ class Translator(Reader):
             raise UserError("this model has no attention, so it has no alignments; use a model with attention")
 
 
-def no_hypothesis(options: SearchOptions) -> Failure:
-    """Return the failure of a line for which the search has found no hypothesis."""
-    if options.no_repeat is None:
-        return Failure(SCORES_NOT_FINITE)
-    return Failure(
-        f"search.no_repeat={options.no_repeat} allows no further piece, or the model's scores are not finite; "
-        "raise search.no_repeat"
-    )
-
-
 def _n_best(translations: list[Translation], options: SearchOptions) -> list[Translation]:
     """Return the translations of a line that are kept: all samples, or the best ``n_best`` with different texts."""
     if options.method != "sample":
@@ -496,12 +459,6 @@ def _text_step(line: str) -> Steps:
     return translation if translation.alignment is None else translation.each(Translation.without_alignment)
 
 
-def with_source_words(translation: Translation, words: PieceWords) -> Translation:
-    """Return the translation, and its n-best list, with the word of each source token."""
-    n_best = [replace(hypothesis, source_words=words) for hypothesis in translation.n_best]
-    return replace(translation, source_words=words, n_best=n_best)
-
-
 def _checked(groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
     """Yield the groups as lists. Raise TypeError for a group that is a string, and for a line that is not."""
     done = 0
@@ -513,8 +470,8 @@ def _checked(groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
 
 
 def _sides(pairs: Pairs) -> tuple[list[str], list[str]]:
-    listed = list(iterable(pairs, "pairs", what="(source, translation) pairs"))
+    listed = [*iterable(pairs, "pairs", what="(source, translation) pairs")]
     for row, pair in enumerate(listed):
-        if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(side, str) for side in pair):
-            raise TypeError(f"pairs[{row}]={brief(pair)}: must be (source, translation), both strings")
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"pairs[{row}]={brief(pair)}: must be (source, translation)")
     return [source for source, _ in listed], [target for _, target in listed]

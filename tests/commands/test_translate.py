@@ -15,7 +15,6 @@ from commands.texts import Call, Printed
 
 from nmt.commands import streams
 from nmt.commands.translate import describe_scores, translate
-from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
@@ -106,15 +105,6 @@ def test_translation_of_a_very_long_line_is_cut_with_a_warning(model: Path, call
     (first, second, third), error = call(translate, f"model={model}", "search=greedy", stdin=text)
     assert first == third and 0 < len(second.split()) <= 1000
     assert error.startswith("warning: <stdin>:2: ") and error.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("sizes", "is_cut"), [([1000], True), ([1000, 2], True), ([2, 1000], True), ([999], False), ([900, 900], False)]
-)
-def test_cut_translations(sizes: list[int], is_cut: bool) -> None:
-    """Sentences of these numbers of pieces; those below 1,000 have an end."""
-    tokens = [token for size in sizes for token in [*["a"] * size, *["</s>"] * (size < 1000)]]
-    assert Translation("", tokens=tokens).is_cut == is_cut
 
 
 def test_lines_before_invalid_bytes_are_translated(model: Path, call: Call, printed: Callable[[], Printed]) -> None:

@@ -207,6 +207,7 @@ def aligned(source: str, target: str, links: str) -> Translation:
         source_words=PieceWords(range(len(source.split()))),
         target_words=PieceWords(range(len(target.split()))),
         alignment=weights,
+        token_log_probs=[0.0] * len(weights),
         log_prob=-3.0,
     )
 
@@ -301,6 +302,7 @@ def test_scripts_without_spaces_are_changed_by_token() -> None:
         source_words=PieceWords([0, 0, 0]),
         target_words=PieceWords([0] * 5),
         alignment=np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1.0]]),
+        token_log_probs=[0.0] * 6,
     )
     assert write_terms(translation, source, [Required(2, 4, "北京")]).text == "私は北京が好き"
     assert write_terms(translation, source, [Required(2, 4, "好き")]).text == target
@@ -349,6 +351,7 @@ def test_a_term_replaces_one_token_of_a_line_that_is_read_in_another_form(source
         source_words=source_words,
         target_words=PieceWords([0, 1, 2]),
         alignment=alignment,
+        token_log_probs=[0.0] * 4,
     )
     at = source.index("北京")
     assert write_terms(translation, source, [Required(at, at + 2, "Beijing")]).text == "I love Beijing"

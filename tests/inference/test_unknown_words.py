@@ -125,7 +125,8 @@ def test_text_without_spaces_loses_its_unknown_pieces_only(
         source_words=PieceWords(source_words),
         target_words=PieceWords(target_words),
         alignment=np.eye(len(columns) + 1)[[*rows, len(columns)]],
+        token_log_probs=[0.0] * (len(rows) + 1),
     )
-    replaced = replace_unknown(translation, source.split())
+    replaced = replace_unknown(translation, source)
     assert replaced.text == expected
     assert alignment_lines([replaced])
