@@ -239,7 +239,7 @@ def test_mistakes_have_messages_in_plain_words(browser: Browser) -> None:
         browser.wait("document.querySelector('#message').textContent.includes('a source of 9,999 pieces')")
     browser.type("z")  # the server has stopped
     browser.wait("document.querySelector('#message').textContent.includes('The server does not answer')")
-    assert browser.value("document.querySelector('#text').value") == "z"
+    assert browser.value("document.querySelector('#text').value") == "too longz"
     assert not browser.value("document.querySelector('#retry').hidden")
 
 
