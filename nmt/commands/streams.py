@@ -180,19 +180,18 @@ def print_table(
         return
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(show_header=bool(headings))
     for heading, *cells in zip(headings or rows[0], *rows, strict=True):
         if heading in numbers:
-            table.add_column(Text(heading), justify="right", min_width=max(map(len, cells)))
+            table.add_column(heading, justify="right", min_width=max(map(len, cells)))
         else:
-            table.add_column(Text(heading), overflow="fold")  # never cut a name
+            table.add_column(heading, overflow="fold")  # never cut a name
     for row in rows:
-        table.add_row(*map(Text, row))
-    console = Console(width=None if sys.stdout.isatty() else 140)
+        table.add_row(*row)
+    console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False, highlight=False)
     if title:
-        console.print(Text(title))
+        console.print(title)
     console.print(table, crop=False)  # a number that is cut is wrong
 
 

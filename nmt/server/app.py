@@ -29,7 +29,7 @@ from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
 from nmt.search.options import LANGUAGE, SearchOptions
 from nmt.server.answers import CUT, MAX_WEIGHTS, Details, properties_of, require_few_weights, slots_problem
-from nmt.server.fields import MOST, Choice, Detect, Limits, Model, Term, Translate, TranslateInDetail, validate
+from nmt.server.fields import MOST, Choice, Detect, Fields, Limits, Term, Translate, TranslateInDetail, validate
 from nmt.server.models import ServedModel, Work
 from nmt.server.page import translation_page
 from nmt.server.reading import Refused, logged, read_fields
@@ -167,7 +167,7 @@ class Server:
 
         return answer
 
-    async def fields(self, request: Request, model: type[Model]) -> Model:
+    async def fields(self, request: Request, model: type[Fields]) -> Fields:
         """Return the fields of a request. Raises Refused without a valid key, where keys are needed."""
         fields = await read_fields(request)
         if self.keys:
@@ -219,7 +219,7 @@ class Server:
         if target is None:
             targets = self.languages.targets(source)
             if len(targets) != 1:
-                raise Refused(400, f"target: missing; send one of {', '.join(targets)}")
+                raise Refused(400, "target: missing; send the code of a language, which /languages lists")
             [target] = targets
         return (source, target), detected
 

@@ -93,10 +93,10 @@ class TranslateInDetail(Choice):
     glossary: Annotated[list[Term], Field(max_length=1000), BeforeValidator(_read_json)] = []
 
 
-Model = TypeVar("Model", bound=Detect)
+Fields = TypeVar("Fields", bound=Detect)
 
 
-def validate(model: type[Model], fields: Mapping[str, Any], limits: Limits) -> Model:
+def validate(model: type[Fields], fields: Mapping[str, Any], limits: Limits) -> Fields:
     """Return the fields of a request; empty ones count as missing. Raises Refused for the first that is wrong."""
     given = {name: value for name, value in fields.items() if value not in (None, "")}
     try:
