@@ -35,7 +35,7 @@ KINDS: dict[str, dict[str, object]] = {
     "suffix-bytes": {"treat_whitespace_as_suffix": True, "byte_fallback": True},
     "over-spaces": {"split_by_whitespace": False, "byte_fallback": True, "vocab_size": 400},
     "over-spaces-unigram": {"split_by_whitespace": False, "model_type": "unigram", "vocab_size": 150},
-    "symbols": {"user_defined_symbols": ["<2de>", "New York", "...", "½"], "byte_fallback": True},
+    "symbols": {"user_defined_symbols": ["<2de>", "...", "½"], "byte_fallback": True},
     "control": {"control_symbols": ["<2de>"], "byte_fallback": True},
     "rules": {"byte_fallback": True},
     "no-bos": {"bos_id": -1, "eos_id": -1, "pad_id": 5, "unk_id": 7, "byte_fallback": True},

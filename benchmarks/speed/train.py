@@ -35,7 +35,7 @@ from benchmarks.report import argument_parser, header, quartiles, save, table
 from benchmarks.speed.floor import BFLOAT16_METHODS, FLOAT_METHODS, floor
 from benchmarks.speed.train_run import MODELS, TRANSFORMERS, Lengths, Run, Timing, model_products, pair_lengths
 from nmt.kernels.process import keep_freed_memory
-from nmt.text.batches import CorpusPlan, EpochBatches
+from nmt.text.batches import BatchPlan
 
 COLUMNS = (
     *("model", "pieces per second (quartiles)", "floor, s", "s per update", "floor / time", "padding", "loading"),
@@ -49,7 +49,7 @@ def main() -> None:
     keep_freed_memory()  # as nmt-train does
     torch.set_flush_denormal(True)  # as nmt-train does
     corpus = Lengths(*pair_lengths(args.pieces))
-    sampler = EpochBatches(CorpusPlan(*corpus, max_tokens=1 << 30, max_sentences=args.sentences))
+    sampler = list(BatchPlan(*corpus, max_tokens=1 << 30, max_sentences=args.sentences).batches(0))
     runs = {}
     for precision, name in itertools.product(args.precision, args.model):
         label = name if precision == "float32" else f"{name}, {precision}"

@@ -16,7 +16,7 @@ from benchmarks.speed.reference import DIMENSIONS, LAYERS, MAX_LENGTH, SIZE, VOC
 from nmt.config.compose import train_config
 from nmt.kernels.output_loss import output_loss
 from nmt.model.build import build_model
-from nmt.text.batches import Batch, EpochBatches, collate
+from nmt.text.batches import Batch, collate
 from nmt.training.fit import Bfloat16
 
 FEEDING = ", input feeding"
@@ -77,7 +77,7 @@ class Run:
     """A model in training, one update at a time."""
 
     def __init__(
-        self, model_name: str, precision: str, corpus: Lengths, sampler: EpochBatches, *, device: torch.device
+        self, model_name: str, precision: str, corpus: Lengths, sampler: list[list[int]], *, device: torch.device
     ) -> None:
         self.model_name, self.precision = model_name, precision
         self.device = device

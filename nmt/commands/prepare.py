@@ -5,23 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from nmt.commands.options import command, output_folder
 from nmt.commands.streams import require_stdout
 from nmt.data.sources import DataSettings, is_prepared, load_pairs, source_problems
-from nmt.errors import UserError, counted, print_message
-from nmt.files.checksum import checksum
+from nmt.errors import counted, print_message
 from nmt.settings.arguments import Count, Folder
 from nmt.settings.build import build, problems
 from nmt.text.tokenizer import TokenizerSettings
 from nmt.training.settings import DATA
-from nmt.version import __version__
 
 if TYPE_CHECKING:
-    from nmt.text.prepare import Prepared, Scan
+    from nmt.text.prepare import Prepared
 
 HELP = """nmt-prepare: train tokenizers and write corpora once, for any number of training runs.
 
@@ -35,7 +32,7 @@ HELP = """nmt-prepare: train tokenizers and write corpora once, for any number o
   nmt-prepare … workers=8                                      write large corpora with eight processes
 
 Text files have one sentence per line, plain, .gz, .xz or .bz2. The command prints how many pairs it kept, and how many
-it dropped and why; only training pairs are filtered. If the command is killed, repeat it to continue.
+it dropped and why; only training pairs are filtered.
 To train on the folder: nmt-train data=prepared data.folder=data/mine"""
 
 
@@ -47,7 +44,6 @@ class PrepareOptions:
     tokenizer: Any
     output: Folder
     workers: Count
-    shard_pairs: Count
     trust: list[str]
 
 
@@ -89,44 +85,13 @@ def _prepare_into(folder: Path, options: PrepareOptions) -> list[str]:
     Returns the summary, which has to be made while the corpora are where they were written.
     """
     from nmt.text.prepare import prepare as prepare_text
-    from nmt.text.prepare import scan_pairs
-    from nmt.text.shards import MAX_SHARDS, Sharding
-    from nmt.text.unfinished import unfinished_folder
 
     data = build(DataSettings, options.data)
     tokenizer = build(TokenizerSettings, options.tokenizer)
     with output_folder(folder) as temporary:
         pairs = load_pairs(data, trust=options.trust)
-        scanned = scan_pairs(pairs["train"])
-        if scanned.count <= options.shard_pairs:
-            prepared = prepare_text(pairs, data, tokenizer, temporary, scanned=scanned)
-            return [*_summary(prepared, folder, options.data)]
-        if (shards := -(-scanned.count // options.shard_pairs)) > MAX_SHARDS:
-            least = -(-scanned.count // MAX_SHARDS)
-            raise UserError(
-                f"shard_pairs={options.shard_pairs}: gives {shards:,} shards; set shard_pairs={least} or more"
-            )
-        with unfinished_folder(folder) as unfinished:
-            unfinished.begin(_job(options, scanned))
-            sharding = Sharding(options.shard_pairs, options.workers, unfinished)
-            prepared = prepare_text(pairs, data, tokenizer, unfinished.folder, scanned=scanned, sharding=sharding)
-            summary = [*_summary(prepared, folder, options.data)]
-        unfinished.move_to(temporary)
-        return summary
-
-
-def _job(options: PrepareOptions, scanned: Scan) -> dict[str, Any]:
-    """Return everything that the shards depend on. Another call continues them only if it has the same."""
-    models = [options.tokenizer[key] for key in ("source_model", "target_model")]
-    shared = DataSettings.shared_keys()
-    return {
-        "text": scanned.fingerprint,
-        "data": {key: value for key, value in options.data.items() if key in shared},
-        "tokenizer": options.tokenizer,
-        "models": [name and checksum(Path(name)) for name in models],
-        "shard_pairs": options.shard_pairs,
-        "versions": [__version__, version("sentencepiece"), version("pyarrow")],
-    }
+        prepared = prepare_text(pairs, data, tokenizer, temporary, workers=options.workers)
+        return [*_summary(prepared, folder, options.data)]
 
 
 def _summary(prepared: Prepared, folder: Path, data: Mapping[str, Any]) -> Iterator[str]:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Sampler
 
-from nmt.text.corpus import Corpus
-from nmt.text.sampled import SampledPieces
+from nmt.errors import UserError, counted
 from nmt.text.specials import BOS, EOS, PAD
 
-NOISE = 0.02  # in a shuffled epoch, the lengths that buckets are sorted by vary by up to this share
-FILL = 0.9  # share of the budget that a planned batch fills; with 1, half of the batches would overflow and be split
-REDRAWS = 4  # attempts per epoch at a plan with no more batches than promised
+POOL = 1_000_000  # rows that are grouped by length together
+BLOCK = 10_000  # consecutive rows that are read together: an epoch shuffles the blocks of a large corpus
+GROWTH = 1.05  # lengths of one class differ by at most this factor, or by less than one token
+NOISE = 1.0  # tokens: pairs are grouped differently in each epoch
+
+Ids = tuple[np.ndarray, np.ndarray]
 
 
 class Batch(NamedTuple):
@@ -34,9 +31,16 @@ class Batch(NamedTuple):
     index: Tensor  # type: ignore[assignment]  # (B,) int64: the corpus rows; hides tuple.index
 
 
-def collate(corpus: Corpus | SampledPieces, rows: Sequence[int]) -> Batch:
+class Rows(Protocol):
+    """Piece ids by corpus row: a ``Corpus``, or pieces that are drawn anew."""
+
+    def batch(self, rows: Sequence[int]) -> list[Ids]:
+        """Return the (source, target) piece ids of these rows, without BOS and EOS."""
+
+
+def collate(corpus: Rows, rows: Sequence[int]) -> Batch:
     """Return the batch of these corpus rows, in this order."""
-    pairs = [corpus.ids(row) for row in rows]
+    pairs = corpus.batch(rows)
     source, source_mask = _pad([x for x, _ in pairs])
     target_out, target_mask = _pad([y for _, y in pairs])
     target_in = np.full_like(target_out, PAD)
@@ -58,105 +62,17 @@ def _pad(sequences: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return padded, mask
 
 
-@dataclass(frozen=True)
-class Part:
-    """Consecutive batches of an epoch that are planned together: their number, and the function that plans them."""
+class BatchPlan:
+    """The batches of one rank in any pass over a corpus, within the token budget and with little padding.
 
-    count: int
-    plan: Callable[[], list[np.ndarray]]
+    Every row occurs once in a pass, except for up to ``world_size`` − 1 batches of each pool that training leaves out
+    so that all ranks have equally many. ``max_tokens`` bounds rows × the longest sentence of either side, counting
+    ``</s>``; a longer sentence forms a batch alone. Sentences are expected to be ``growth`` times as long as given.
 
-
-class Plan(Protocol):
-    """The batches of any epoch, as arrays of corpus rows."""
-
-    @property
-    def count(self) -> int:
-        """The number of batches, which is the same in every epoch."""
-
-    def parts(self, epoch: int, world_size: int) -> Iterator[Part]:
-        """Yield the parts of an epoch, counted from 0, in order.
-
-        They depend only on the arguments. The last ones may have more batches than ``count``: a few are halved, so that
-        the number of batches is a multiple of ``world_size``.
-        """
-
-
-class EpochBatches(Sampler[list[int]]):
-    """The batches of one rank in one epoch, as lists of corpus rows: every ``world_size``-th one from ``rank`` on.
-
-    The first ``skip`` batches of the rank are left out, but its length counts them. Its length also counts ``before``
-    batches that belong to no plan: those of an epoch that starts again. ``limit`` is the maximum length, at least 1.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        epoch: int = 0,
-        *,
-        rank: int = 0,
-        world_size: int = 1,
-        skip: int = 0,
-        before: int = 0,
-        limit: int | None = None,
-    ) -> None:
-        self.plan, self.epoch = plan, epoch
-        self.rank, self.world_size = rank, world_size
-        self.skip, self.before = skip, before
-        length = before + math.ceil(plan.count / world_size)
-        self.length = length if limit is None else min(length, max(1, limit))
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __iter__(self) -> Iterator[list[int]]:
-        numbers = range(self.skip, self.length - self.before)
-        start = 0  # batches of all ranks in earlier parts
-        for part in self.plan.parts(self.epoch, self.world_size):
-            indices = [number * self.world_size + self.rank - start for number in numbers]
-            if due := [index for index in indices if 0 <= index < part.count]:
-                batches = part.plan()
-                yield from (batches[index].tolist() for index in due)
-            start += part.count
-
-
-class SegmentPlan:
-    """Epochs of ``count`` batches, cut from the endless sequence of the epochs of another ``plan``."""
-
-    def __init__(self, plan: Plan, count: int) -> None:
-        self.plan, self.count = plan, count
-        # Consecutive segments share a part, whose planning takes long for a large corpus.
-        self._planned = lru_cache(maxsize=1)(self._plan_part)
-
-    def parts(self, epoch: int, world_size: int) -> Iterator[Part]:
-        segment = _multiple(self.count, world_size)
-        full_epoch = _multiple(self.plan.count, world_size)
-        start = epoch * segment
-        end = start + segment
-        for number in range(start // full_epoch, math.ceil(end / full_epoch)):
-            offset = number * full_epoch
-            for index, part in enumerate(self.plan.parts(number, world_size)):
-                first = max(0, start - offset)
-                last = min(part.count, end - offset)
-                if first < last:
-                    yield Part(last - first, partial(self._slice, number, world_size, index, first, last))
-                offset += part.count
-
-    def _slice(self, epoch: int, world_size: int, index: int, first: int, last: int) -> list[np.ndarray]:
-        return self._planned(epoch, world_size, index)[first:last]
-
-    def _plan_part(self, epoch: int, world_size: int, index: int) -> list[np.ndarray]:
-        """Return the batches of one part of an epoch of the other plan."""
-        return next(islice(self.plan.parts(epoch, world_size), index, None)).plan()
-
-
-class CorpusPlan:
-    """Batches within the token budget and with little padding on either side, planned over a whole corpus.
-
-    Every row occurs once. ``max_tokens`` bounds rows × the longest sentence of either side, counting ``</s>``; a
-    longer sentence forms a batch alone. The corpus is halved repeatedly, each time by the side (source or target
-    length) that leaves less padding, until every part fits.
-
-    With ``shuffle``, the lengths get a little noise and the batches a random order. Both depend only on (seed, epoch).
+    Pools of up to ``POOL`` rows are planned one after the other. The rows of a pool are divided into classes by the
+    length of their longer side, sorted inside a class by the difference of the two sides, and cut. What is left of a
+    class moves to the next longer one, so the number of batches follows from the sizes of the classes.
+    With ``shuffle``, pools, differences and the order of the batches depend on (``seed``, pass).
     """
 
     def __init__(
@@ -168,88 +84,75 @@ class CorpusPlan:
         max_sentences: int | None = None,
         shuffle: bool = True,
         seed: int = 1,
+        rank: int = 0,
+        world_size: int = 1,
+        growth: float = 1.0,
     ) -> None:
-        self._shuffle, self._seed = shuffle, seed
-        self._source = np.asarray(source_lengths, dtype=np.float64) + 1  # </s>
-        self._target = np.asarray(target_lengths, dtype=np.float64) + 1
-        self._longer_side = np.maximum(self._source, self._target)
-        self._max_tokens = max_tokens
-        self._max_sentences = max_sentences or len(self._longer_side)
-        self._exact = self._buckets(np.arange(len(self._longer_side)), self._source, self._target)
-        # The number of batches is fixed here, with some slack above one noisy plan. A later epoch's plan may need a
-        # few batches more or less, and can then be split up to exactly this number.
-        count = max(len(self._exact), len(self._noisy(0, 0))) if shuffle else len(self._exact)
-        count += len(self._exact) // 50 if shuffle else 0
-        self.count = min(count, len(self._longer_side))
+        self.rows = len(source_lengths)
+        if self.rows < world_size:
+            raise UserError(f"data: {counted(self.rows, 'pair')} for {world_size} processes; use fewer processes")
+        self._shuffle, self._seed, self._rank, self._world_size = shuffle, seed, rank, world_size
+        longer = np.ceil(np.maximum(source_lengths, target_lengths) * growth) + 1  # </s>
+        self._difference = np.subtract(source_lengths, target_lengths, dtype=np.int32)
+        bounds = [1]  # the longest length of each class
+        while bounds[-1] < longer.max():
+            bounds.append(max(bounds[-1] + 1, int(bounds[-1] * GROWTH)))
+        self._classes = np.searchsorted(bounds, longer).astype(np.uint16)
+        largest = min(max_sentences or self.rows, self.rows // world_size)
+        self._capacities = [max(1, min(max_tokens // bound, largest)) for bound in bounds]
 
-    def parts(self, epoch: int, world_size: int) -> Iterator[Part]:
-        count = _multiple(self.count, world_size)
-        yield Part(count, partial(self._plan, epoch, count))
+    def count(self, number: int) -> int:
+        """Return the number of batches of this rank in the pass ``number``, counted from 0."""
+        return sum(self._count(pool) for pool in self._pools(number))
 
-    def _plan(self, epoch: int, count: int) -> list[np.ndarray]:
-        batches = list(self._exact)
+    def batches(self, number: int, skip: int = 0) -> Iterator[list[int]]:
+        """Yield the rows of each batch of this rank in the pass ``number``, without the first ``skip`` batches."""
+        for index, pool in enumerate(self._pools(number)):
+            count = self._count(pool)
+            if skip < count:
+                batches = self._plan(pool, np.random.default_rng([self._seed, number, index]))
+                yield from (rows.tolist() for rows in batches[self._rank :: self._world_size][skip:count])
+            skip = max(0, skip - count)
+
+    def _pools(self, number: int) -> Iterator[np.ndarray]:
+        """Yield the rows of each pool."""
+        blocks = np.arange(0, self.rows, BLOCK)
         if self._shuffle:
-            plans = (self._noisy(epoch, attempt) for attempt in range(REDRAWS))
-            batches = next((plan for plan in plans if len(plan) <= self.count), batches)
-        if len(batches) < self.count:  # the largest first, because the shuffled order depends on the order before it
-            batches = sorted(batches, key=lambda rows: -batch_cost(rows, self._longer_side))
-            batches = split_up(batches, self._longer_side, self.count)
+            np.random.default_rng([self._seed, number]).shuffle(blocks)
+        for first in range(0, len(blocks), POOL // BLOCK):
+            starts = blocks[first : first + POOL // BLOCK, None]
+            rows = (starts + np.arange(BLOCK)).ravel()
+            yield rows[rows < self.rows]
+
+    def _count(self, pool: np.ndarray) -> int:
+        """Return the number of batches of this rank in a pool."""
+        count = left = 0
+        for rows, capacity in zip(self._class_sizes(pool), self._capacities, strict=True):
+            full, left = divmod(rows + left, capacity)
+            count += full
+        count += left > 0
+        return count // self._world_size if self._shuffle else len(range(self._rank, count, self._world_size))
+
+    def _class_sizes(self, pool: np.ndarray) -> list[int]:
+        sizes: list[int] = np.bincount(self._classes[pool], minlength=len(self._capacities)).tolist()
+        return sizes
+
+    def _plan(self, pool: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
+        """Return the batches of all ranks in a pool."""
+        classes = self._classes[pool]
+        difference = self._difference[pool] * 1.0
         if self._shuffle:
-            np.random.default_rng([self._seed, epoch]).shuffle(batches)
-        return split_up(batches, self._longer_side, count)
-
-    def _noisy(self, epoch: int, attempt: int) -> list[np.ndarray]:
-        random = np.random.default_rng([self._seed, epoch, attempt])
-        source, target = (
-            lengths * random.uniform(1 - NOISE, 1 + NOISE, len(lengths)) for lengths in (self._source, self._target)
-        )
-        return self._buckets(random.permutation(len(source)), source, target)
-
-    def _buckets(self, rows: np.ndarray, source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
-        """Halve the rows until every part fits the budget, sorting by the keys ``source`` or ``target``."""
-        lengths = self._longer_side[rows]
-        fits = len(rows) <= self._max_sentences and len(rows) * lengths.max() <= self._max_tokens
-        if len(rows) == 1 or fits:
-            return [rows]
-        need = max(2, math.ceil(max(lengths.sum() / (FILL * self._max_tokens), len(rows) / self._max_sentences)))
-        share = (need // 2) / need  # so that both halves hold whole batches
-        splits = [self._halve(rows[np.argsort(key[rows], kind="stable")], share) for key in (source, target)]
-        lower, upper = min(splits, key=self._padded_size)
-        return self._buckets(lower, source, target) + self._buckets(upper, source, target)
-
-    def _halve(self, rows: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
-        tokens = np.cumsum(self._longer_side[rows])
-        cut = int(np.clip(np.searchsorted(tokens, tokens[-1] * share), 1, len(rows) - 1))
-        return rows[:cut], rows[cut:]
-
-    def _padded_size(self, parts: Sequence[np.ndarray]) -> float:
-        return sum(len(part) * float(self._source[part].max() + self._target[part].max()) for part in parts)
-
-
-def split_up(batches: list[np.ndarray], lengths: np.ndarray, count: int) -> list[np.ndarray]:
-    """Return ``count`` batches: the largest are halved in place; once all have one row, some are repeated.
-
-    ``lengths`` are those of the longer side of each row.
-    """
-    while batches and len(batches) < count:
-        costs = [batch_cost(rows, lengths) for rows in batches]
-        divisible = sum(cost > 0 for cost in costs) or len(batches)
-        missing = min(divisible, count - len(batches))
-        largest = set(np.argsort([-cost for cost in costs], kind="stable")[:missing].tolist())
-        halves = [_halves(rows) if index in largest else [rows] for index, rows in enumerate(batches)]
-        batches = [half for pair in halves for half in pair]
-    return batches
-
-
-def _multiple(count: int, world_size: int) -> int:
-    """Return the smallest multiple of ``world_size`` that is at least ``count``."""
-    return math.ceil(count / world_size) * world_size
-
-
-def batch_cost(rows: np.ndarray, lengths: np.ndarray) -> float:
-    """Return the padded size of a batch that can be halved, or 0."""
-    return len(rows) * (len(rows) > 1) * float(lengths[rows].max())
-
-
-def _halves(rows: np.ndarray) -> list[np.ndarray]:
-    return np.array_split(rows, 2) if len(rows) > 1 else [rows, rows]
+            difference += random.uniform(-NOISE, NOISE, len(pool))
+        # Alternating directions: what is left of a class resembles the start of the next one.
+        rows = pool[np.lexsort((np.where(classes % 2, difference, -difference), classes))]
+        batches = list[np.ndarray]()
+        start = stop = 0
+        for size, capacity in zip(self._class_sizes(pool), self._capacities, strict=True):
+            stop += size
+            full = (stop - start) // capacity
+            batches += [rows[start + row : start + row + capacity] for row in range(0, full * capacity, capacity)]
+            start += full * capacity
+        batches += [rows[start:]] * (start < stop)
+        if self._shuffle:
+            batches = [batches[index] for index in random.permutation(len(batches))]
+        return batches

@@ -1,13 +1,19 @@
-"""A parallel corpus on disk: one Arrow IPC file with piece ids, texts and gold links."""
+"""A parallel corpus on disk: one memory-mapped Arrow file with piece ids, texts and gold links."""
 
 from __future__ import annotations
 
-import os
+import mmap
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unicodedata import is_normalized
 
 import numpy as np
@@ -16,17 +22,12 @@ import pyarrow as pa
 from nmt.data.filters import NO_FILTERS, Filters
 from nmt.data.links import Link, Links
 from nmt.data.pair import Pair
-from nmt.errors import UserError, counted, reason
+from nmt.errors import UserError, reason
 from nmt.files.atomic import replace_file
-from nmt.files.checksum import require_format
 from nmt.text.pair_counts import PairCounts
-from nmt.text.specials import EOS, UNK
 from nmt.text.tokenizer import Tokenizer
 
-FORMAT = 2
-FORMAT_KEY = b"nmt.corpus"
-SHARD_KEY = b"nmt.shard"  # metadata of a file that is one shard of a large corpus
-FIX = "prepare the corpus again with nmt-prepare"
+FIX = "prepare the text again with nmt-prepare"
 IDS = pa.list_(pa.int32())
 SCHEMA = pa.schema(
     {
@@ -36,57 +37,80 @@ SCHEMA = pa.schema(
         "target": pa.string(),
         "links": IDS,  # sure links as i₀ j₀ i₁ j₁ …, or null if the pair has no gold alignment
         "possible": IDS,  # possible links that are not sure, in the same form
-    },
-    metadata={FORMAT_KEY: str(FORMAT).encode()},
+    }
 )
-MAX_ID = np.iinfo(np.int32).max
 ROWS_PER_WRITE = 8192
-MAPPED_BYTES = 1 << 30  # larger files are memory-mapped
-CHARACTERS_PER_WRITE = 1 << 26  # per side: the texts of a batch must stay below 2 GB
+ROWS_IN_MEMORY = 1 << 20  # rows that are read before the pages of the file are given back
 SURROGATE = re.compile("[\ud800-\udfff]")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def write_corpus(
-    path: str | Path,
+    path: Path,
     pairs: Iterable[Pair],
     source: Tokenizer,
     target: Tokenizer,
     filters: Filters = NO_FILTERS,
     counts: PairCounts | None = None,
+    *,
+    workers: int = 1,
 ) -> PairCounts:
     """Write the pairs that the filters keep to ``path``, atomically, and return ``counts`` with theirs.
 
-    The texts are stored unchanged, except that lone surrogates, which UTF-8 cannot encode, become U+FFFD. Raises
-    UserError if no pair is left or the disk is full.
+    The file does not depend on the number of processes. The texts are stored unchanged, except that lone surrogates,
+    which UTF-8 cannot encode, become U+FFFD. Raises NoPairs if no pair is left, and UserError if the disk is full.
     """
-    counts = counts or PairCounts()
-    write_batches(path, encoded_batches(pairs, source, target, filters, counts), SCHEMA, counts)
+    counts = PairCounts() if counts is None else counts
+    remaining = iter(pairs)
+    groups = iter(lambda: list(islice(remaining, ROWS_PER_WRITE)), [])
+    with replace_file(path) as stream, pa.ipc.new_file(stream, SCHEMA) as writer:
+        for batch, part in in_order(_Encode(source, target, filters), groups, workers):
+            counts.add(part)
+            if len(batch):
+                writer.write_batch(batch)
+        counts.require_pairs(path.stem)
     return counts
 
 
-def write_batches(path: str | Path, batches: Iterable[Any], schema: Any, counts: PairCounts) -> None:
-    """Write record batches to ``path`` atomically. Raises NoPairs if ``counts`` then has no pair."""
-    with replace_file(path) as stream, pa.ipc.new_file(stream, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-        counts.require_pairs(Path(path).stem)
+def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    """Yield the results of the items in their order; with several ``workers``, processes compute them."""
+    if workers == 1:
+        yield from map(function, items)
+        return
+    pending = deque[Any]()
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        try:
+            for item in items:
+                pending.append(pool.submit(function, item))
+                if len(pending) > 2 * workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        except BrokenProcessPool:
+            raise UserError(f"workers={workers}: a process ended, perhaps out of memory; give fewer workers") from None
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
-def encoded_batches(
-    pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, filters: Filters, counts: PairCounts
-) -> Iterator[Any]:
-    """Yield record batches of the pairs that the filters keep, and count all pairs in ``counts``."""
-    normalises = source.normalises or target.normalises
-    for group in _groups(pairs):
+@dataclass(frozen=True)
+class _Encode:
+    """Function that returns the record batch of the pairs that the filters keep, and the counts of all pairs."""
+
+    source: Tokenizer
+    target: Tokenizer
+    filters: Filters
+
+    def __call__(self, pairs: list[Pair]) -> tuple[Any, PairCounts]:
+        counts = PairCounts()
+        normalises = self.source.normalises or self.target.normalises
         rows = []
-        sources = [pair.source for pair in group]
-        targets = [pair.target for pair in group]
-        source_ids = source.encode_all(sources)
-        target_ids = target.encode_all(targets)
-        counts.source.count(source, sources, source_ids)
-        counts.target.count(target, targets, target_ids)
-        for pair, x, y in zip(group, source_ids, target_ids, strict=True):
-            if (why := filters.reason(pair, len(x), len(y))) is not None:
+        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        source_ids, target_ids = self.source.encode_all(sources), self.target.encode_all(targets)
+        counts.source.count(self.source, sources, source_ids)
+        counts.target.count(self.target, targets, target_ids)
+        for pair, x, y in zip(pairs, source_ids, target_ids, strict=True):
+            if (why := self.filters.reason(pair, len(x), len(y))) is not None:
                 counts.dropped[why] += 1
                 continue
             counts.kept += 1
@@ -96,10 +120,9 @@ def encoded_batches(
             counts.normalised += normalises and not all(is_normalized("NFKC", text) for text in pair[:2])
             links = None if pair.links is None else _flatten(pair.links)
             rows.append((x, y, _encodable(pair.source), _encodable(pair.target), links, _flatten(pair.possible)))
-        if rows:
-            columns = zip(*rows, strict=True)
-            arrays = [pa.array(values, column.type) for values, column in zip(columns, SCHEMA, strict=True)]
-            yield pa.record_batch(arrays, schema=SCHEMA)
+        columns = zip(*rows, strict=True) if rows else [()] * len(SCHEMA)
+        arrays = [pa.array(values, column.type) for values, column in zip(columns, SCHEMA, strict=True)]
+        return pa.record_batch(arrays, schema=SCHEMA), counts
 
 
 def _encodable(text: str) -> str:
@@ -108,36 +131,27 @@ def _encodable(text: str) -> str:
 
 
 class Corpus:
-    """The sentence pairs of one Arrow file. Piece ids are never copied.
+    """The sentence pairs of an Arrow file, which is memory-mapped. Piece ids are never copied.
 
-    A file of up to 1 GB is read into memory, so later changes of the file have no effect. A larger one is
-    memory-mapped: if it is shortened while it is in use, the system ends the process with SIGBUS.
+    If the file is shortened while it is in use, the system ends the process with SIGBUS.
     """
 
-    def __init__(self, path: Path, table: Any) -> None:
+    def __init__(self, path: Path) -> None:
+        """Open the corpus at ``path``. Raises UserError if it is not one."""
         self.path = path
-        self.table = table
-        self._source = _Lists(table.column("source_ids"))
-        self._target = _Lists(table.column("target_ids"))
-        self._links = _Lists(table.column("links"))
-
-    @classmethod
-    def open(
-        cls, path: str | Path, *, vocabularies: tuple[int, int] | None = None, mapped: bool | None = None
-    ) -> Corpus:
-        """Open the corpus at ``path`` and check all of it except for the words of its texts.
-
-        ``vocabularies`` are the numbers of source and target pieces, which the ids must stay below. ``mapped`` says
-        whether the file is memory-mapped; None decides by its size. Raises UserError if the file is missing, is not a
-        corpus, or has another format version.
-        """
-        path = Path(path)
-        with corpus_errors(path):
-            # Reading takes as long as mapping, because all of it is checked: 93 and 88 ms for 1,000,000 pairs.
-            mapped = path.stat().st_size > MAPPED_BYTES if mapped is None else mapped
-            table = open_arrow(path, mapped=mapped).read_all()
-            check_table(table, vocabularies)
-        return cls(path, table)
+        try:
+            with path.open("rb") as file:
+                self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._mapped)))
+            if not reader.schema.equals(SCHEMA):
+                raise ValueError("other columns than nmt-prepare writes")
+            self.table = reader.read_all()
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise UserError(f"{path}: not a corpus ({reason(error)}); {FIX}") from None
+        self._source, self._target, self._links = (
+            _Lists(self.table.column(name)) for name in ("source_ids", "target_ids", "links")
+        )
+        self._read = 0
 
     def __len__(self) -> int:
         return len(self.table)
@@ -155,6 +169,14 @@ class Corpus:
     def ids(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Return views of the (source, target) piece ids of one row: int32, without BOS and EOS."""
         return self._source[row], self._target[row]
+
+    def batch(self, rows: Sequence[int]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the piece ids of these rows; see ``ids``."""
+        self._read += len(rows)
+        if self._read > ROWS_IN_MEMORY and hasattr(mmap, "MADV_DONTNEED"):
+            self._read = 0
+            self._mapped.madvise(mmap.MADV_DONTNEED)
+        return [self.ids(row) for row in rows]
 
     def texts(self, row: int) -> tuple[str, str]:
         """Return the source and target text of one row."""
@@ -177,10 +199,6 @@ class Corpus:
         row = int(self.source_lengths.argmax())
         return int(self.source_lengths[row]), row
 
-    def head(self) -> Corpus:
-        """Return the part of the corpus that fits into memory: all of it, or the first shard."""
-        return self
-
     @property
     def has_links(self) -> bool:
         """Whether every row has a gold alignment."""
@@ -190,13 +208,11 @@ class Corpus:
         """Return the gold links of every row, or None if any row has no gold alignment."""
         if not self.has_links:
             return None
-        links = self.table.column("links")
-        possible = self.table.column("possible")
-        golds = []
-        for flat_sure, flat_possible in zip(links.to_pylist(), possible.to_pylist(), strict=True):
-            sure = _unflatten(flat_sure)
-            golds.append(Links(sure, sure | _unflatten(flat_possible)))
-        return golds
+        columns = [self.table.column(name).to_pylist() for name in ("links", "possible")]
+        return [
+            Links(sure := _unflatten(links), sure | _unflatten(possible))
+            for links, possible in zip(*columns, strict=True)
+        ]
 
 
 class _Lists:
@@ -205,8 +221,11 @@ class _Lists:
     def __init__(self, column: Any) -> None:
         self._values = [chunk.values.to_numpy() for chunk in column.chunks]
         self._offsets = [chunk.offsets.to_numpy() for chunk in column.chunks]
-        self._starts = np.cumsum([0] + [len(offsets) - 1 for offsets in self._offsets])
-        self.lengths: np.ndarray = np.concatenate([np.diff(offsets) for offsets in self._offsets])
+        self._starts = np.cumsum([0] + [len(chunk) for chunk in column.chunks])
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return np.concatenate([np.diff(offsets) for offsets in self._offsets])
 
     def __getitem__(self, row: int) -> np.ndarray:
         chunk = int(np.searchsorted(self._starts, row, side="right")) - 1
@@ -216,93 +235,9 @@ class _Lists:
         return view
 
 
-def _groups(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    """Yield the pairs in lists that fit into one record batch."""
-    group: list[Pair] = []
-    characters = 0
-    for pair in pairs:
-        longer = max(len(pair.source), len(pair.target))
-        if group and (len(group) == ROWS_PER_WRITE or characters + longer > CHARACTERS_PER_WRITE):
-            yield group
-            group = []
-            characters = 0
-        group.append(pair)
-        characters += longer
-    if group:
-        yield group
-
-
 def _flatten(links: Iterable[Link]) -> list[int]:
     return [word for link in links for word in link]
 
 
 def _unflatten(flat: list[int]) -> frozenset[Link]:
     return frozenset(zip(flat[::2], flat[1::2], strict=True))
-
-
-@contextmanager
-def corpus_errors(path: Path) -> Iterator[None]:
-    """Turn the errors of reading a damaged or missing corpus into a UserError that names it."""
-    if not path.is_file():  # a pipe would never end
-        raise UserError(f"{path}: no such corpus; {FIX}")
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise UserError(f"{path}: not a corpus ({reason(error)}); {FIX}") from None
-
-
-def open_arrow(path: Path, *, mapped: bool) -> Any:
-    """Return the Arrow reader of a corpus file. Raises ValueError or UserError for other columns or versions."""
-    name = os.fsencode(path)  # as text, pyarrow accepts UTF-8 names only
-    reader = pa.ipc.open_file(pa.memory_map(name) if mapped else pa.OSFile(name).read_buffer())
-    metadata = reader.schema.metadata or {}
-    require_format(metadata.get(FORMAT_KEY), FORMAT, name=path, fix=FIX)
-    if not reader.schema.equals(SCHEMA) or metadata.keys() - {FORMAT_KEY, SHARD_KEY}:
-        raise ValueError("other columns than nmt-prepare writes")
-    return reader
-
-
-def check_table(table: Any, vocabularies: tuple[int, int] | None) -> None:
-    """Raise ValueError unless the Arrow table, which has a corpus's schema, could come from ``write_corpus``.
-
-    ``vocabularies`` are the numbers of source and target pieces, if known. Without these checks, a wrong offset ends
-    the process with SIGSEGV. 40,000 pairs take 6 ms.
-    """
-    table.validate(full=True)  # offsets, sizes of buffers, counts of nulls, UTF-8; raises ArrowInvalid, a ValueError
-    if not len(table):
-        raise ValueError("it holds no pairs")
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        # Arrow allows an empty array without offsets, which cannot be read without copies.
-        if not all(len(chunk) for chunk in column.chunks):
-            raise ValueError(f"{name}: an empty batch of rows")
-        if column.null_count and name != "links":
-            raise ValueError(f"{name}: {counted(column.null_count, 'missing value')}")
-    source_pieces, target_pieces = vocabularies or (MAX_ID, MAX_ID)
-    _check_ids(table.column("source_ids"), "source_ids", source_pieces)
-    _check_ids(table.column("target_ids"), "target_ids", target_pieces)
-    for name in ("links", "possible"):
-        _check_links(table.column(name), name)
-
-
-def _check_ids(column: Any, name: str, vocabulary: int) -> None:
-    """Raise ValueError unless every id is UNK or an ordinary piece of the vocabulary."""
-    for chunk in column.chunks:
-        ids = _values(chunk, name)
-        if not ((ids > EOS) | (ids == UNK)).all() or ids.max(initial=0) >= vocabulary:
-            raise ValueError(f"{name}: ids outside the vocabulary of the tokenizer")
-
-
-def _check_links(column: Any, name: str) -> None:
-    """Raise ValueError unless every list holds pairs of word numbers."""
-    for chunk in column.chunks:
-        lengths = np.diff(chunk.offsets.to_numpy())
-        if (lengths % 2).any() or _values(chunk, name).min(initial=0) < 0:
-            raise ValueError(f"{name}: not pairs of word numbers")
-
-
-def _values(chunk: Any, name: str) -> np.ndarray:
-    values = chunk.flatten()
-    if values.null_count:
-        raise ValueError(f"{name}: {counted(values.null_count, 'missing value')}")
-    numbers: np.ndarray = values.to_numpy()
-    return numbers

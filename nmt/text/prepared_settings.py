@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,27 +30,20 @@ class PreparedSettings:
 
     format: int = FORMAT
     lowercase: bool
-    remove_invisible: Invisible | None = None  # earlier versions had none
+    remove_invisible: Invisible | None
     tokenizer: TokenizerSettings
-    accounts: dict[str, PairCounts] | None = None  # earlier versions had none
-    checksums: dict[str, int]
+    pair_counts: dict[str, PairCounts]
+    """The counts of each part."""
+    checksums: dict[str, int] = field(default_factory=dict)
     """The CRC-32 of each tokenizer and corpus file."""
     checksum: int = 0
     """Changes with all other entries, so with the text, the tokenizers and the settings."""
 
-    @property
-    def pair_counts(self) -> dict[str, PairCounts]:
-        """The counts of each part; empty for text that an earlier version prepared."""
-        return self.accounts or {}
-
 
 def write_settings(folder: Path, settings: PreparedSettings) -> None:
-    """Write ``settings.json`` with the checksums of the tokenizers and corpora in ``folder``, and its own.
-
-    ``settings`` may know some of these checksums already.
-    """
+    """Write ``settings.json`` with the checksums of the tokenizers and corpora in ``folder``, and its own."""
     names = [*TOKENIZER_FILES, *(f"{part}.arrow" for part in PARTS)]
-    checksums = {name: checksum(folder / name) for name in names if (folder / name).is_file()} | settings.checksums
+    checksums = {name: checksum(folder / name) for name in names if (folder / name).is_file()}
     content = plain(replace(settings, checksums=checksums))
     del content["checksum"]
     write_lines(folder / SETTINGS_FILE, [json.dumps({**content, "checksum": settings_checksum(content)})])
@@ -86,15 +78,10 @@ def missing_parts(folder: Path, needed: Iterable[str]) -> list[str]:
         f"data.folder={folder}: has no {part}.arrow; prepare the text again and add "
         f"data.{part}.src=FILE data.{part}.tgt=FILE"
         for part in needed
-        if not part_files(part, checksums)
+        if f"{part}.arrow" not in checksums
     ]
 
 
 def text_checksum(folder: Path) -> int | None:
     """Return the checksum of the prepared text in ``folder``, or None if it has no ``settings.json``."""
     return read_settings(folder).checksum if (folder / SETTINGS_FILE).is_file() else None
-
-
-def part_files(part: str, checksums: Mapping[str, int]) -> list[str]:
-    """Return the names of the corpus files of a part: PART.arrow or its shards, in order."""
-    return sorted(name for name in checksums if re.fullmatch(rf"{part}(-[0-9]{{5,}})?\.arrow", name))

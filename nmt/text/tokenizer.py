@@ -8,9 +8,9 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, repeat
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import sentencepiece
 
@@ -19,16 +19,11 @@ from nmt.errors import UserError
 from nmt.settings.arguments import AtLeast, AtMost
 from nmt.text.specials import BOS, EOS, PAD, SPACE, UNK
 
-if TYPE_CHECKING:
-    from nmt.text.bpe_dropout import BpeMerges
-
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
 
-STAND_IN = "\U0010ffff"  # replaces U+2581 in the text; Unicode guarantees that it is never a character
-UNSUPPORTED = re.compile(f"[\ud800-\udfff{STAND_IN}]")  # surrogates cannot be encoded in UTF-8; the other is taken
+SURROGATE = re.compile("[\ud800-\udfff]")  # cannot be encoded in UTF-8
 PART_WORDS = 1024  # of a long text are encoded at once
 CHUNK_CHARACTERS = 1000  # long training sentences are cut: SentencePiece drops those above 4192 bytes
-SPACES = (SPACE, " ")  # some models do not write spaces as ▁
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 
 Pieces = Annotated[int, AtLeast(5), AtMost(1_000_000)]
@@ -78,20 +73,12 @@ class TokenizerSettings:
             )
 
 
-class WrongSize(UserError):
-    """A text cannot have ``size`` pieces; ``limit`` is the maximum, or the minimum, that it can have."""
-
-    def __init__(self, message: str, size: int, limit: int) -> None:
-        super().__init__(message)
-        self.size, self.limit = size, limit
-
-
 class Tokenizer:
     """A SentencePiece model whose ids are renumbered, if necessary, so that 0–3 are PAD, UNK, BOS and EOS.
 
-    For a model from ``train``, ``decode(encode(text)) == " ".join(text.split())`` for every text, except that lone
-    surrogates and U+10FFFF become U+FFFD, and that ``normalisation`` replaces characters. A model from a file keeps its
-    own normalisation. If it has no byte fallback, it loses the characters that it did not see in training.
+    For a model from ``train``, ``decode(encode(text)) == clean_text(text)`` for every text, except that
+    ``normalisation`` replaces characters. A model from a file keeps its own normalisation. If it has no byte fallback,
+    it loses the characters that it did not see in training.
     """
 
     def __init__(self, serialized: bytes, name: str = "tokenizer") -> None:
@@ -113,11 +100,7 @@ class Tokenizer:
         self._invisible = {
             our_id for our_id, i in enumerate(self._to_model) if our_id < len(SPECIALS) or self._model.is_control(i)
         }
-        self._byte_pieces = {self._pieces[our_id] for our_id in self._bytes}
-        byte_ids = {byte: our_id for our_id, byte in self._bytes.items()}
-        complete = len(byte_ids) == 256
-        self._stand_in_ids = [byte_ids[byte] for byte in STAND_IN.encode()] if complete else []
-        self._space_sign_ids = [byte_ids[byte] for byte in SPACE.encode()] if complete else []
+        self._spaces_unknown = self._model.piece_to_id(SPACE) == self._model.unk_id()  # as a model of whole words
 
     @classmethod
     def train(
@@ -128,11 +111,12 @@ class Tokenizer:
         kind: Literal["bpe", "unigram"] = "bpe",
         character_coverage: float = 1.0,
         normalisation: Literal["nfkc"] | None = None,
+        key: str = "tokenizer.vocab_size",
     ) -> Tokenizer:
         """Train a tokenizer with exactly ``vocab_size`` pieces: 4 specials, 256 bytes, and pieces of the sentences.
 
         It loses no character (byte fallback), and changes none without ``normalisation``. Training is deterministic.
-        Raises UserError if the sentences hold no words, or if ``vocab_size`` is too large or too small for them.
+        Raises UserError if the sentences hold no words, or if ``vocab_size``, the value of ``key``, does not fit them.
         """
         model = io.BytesIO()
         failures: list[BaseException] = []
@@ -154,7 +138,7 @@ class Tokenizer:
         except RuntimeError as error:
             if failures:  # the iterator's own error, of which SentencePiece keeps only the text
                 raise failures[0] from None
-            raise _training_error(str(error), vocab_size) from None
+            raise _training_error(str(error), f"{key}={vocab_size}") from None
         return cls(model.getvalue())
 
     @classmethod
@@ -213,7 +197,7 @@ class Tokenizer:
     @property
     def spells_bytes(self) -> bool:
         """Whether the bytes of an unknown character are pieces; otherwise it is UNK."""
-        return bool(self._stand_in_ids)
+        return len(self._bytes) == 256
 
     @property
     def all_pieces(self) -> list[str]:
@@ -221,13 +205,13 @@ class Tokenizer:
 
     def normalise(self, text: str) -> str:
         """Return the text as the model's own normalisation changes it, without spaces."""
-        normalised: str = self._model.normalize(clean_text(text))  # a lone surrogate cannot be encoded
+        normalised: str = self._model.normalize(clean_text(text))
         return normalised.replace(SPACE, "").replace(" ", "")
 
     def encode(self, text: str) -> list[int]:
         """Return the piece ids of one sentence, without BOS and EOS. Any run of whitespace counts as one space."""
         # A list would start threads, which take ten times as long as one sentence.
-        return self._our_ids(text, self._model.encode(self._clean(text)))
+        return self._our_ids(self._model.encode(clean_text(text)))
 
     def encode_in_parts(self, text: str) -> Iterator[list[int]]:
         """Return an iterator of the piece ids of a text, ``PART_WORDS`` words at a time.
@@ -238,35 +222,18 @@ class Tokenizer:
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         """Return the piece ids of each text, as ``encode`` does, on all cores."""
-        return [*map(self._our_ids, texts, self._model.encode([*map(self._clean, texts)]))]
+        return [*map(self._our_ids, self._model.encode([*map(clean_text, texts)]))]
 
-    def sample(self, text: str, *, dropout: float, seed: int) -> list[int]:
+    def sample(self, text: str, *, dropout: float) -> list[int]:
         """Return piece ids of one sentence; each merge of the BPE model is skipped with probability ``dropout``.
 
-        The ids decode to the same text. Equal seeds give equal pieces, in every process. Raises UserError for a model
-        of another kind than BPE. Provilkov, Emelianenko & Voita (2020), BPE-Dropout, arXiv 1910.13267.
+        The ids decode to the same text. Every call draws other pieces, in other processes too.
+        Provilkov, Emelianenko & Voita (2020), BPE-Dropout, arXiv 1910.13267.
         """
-        normalised = self._model.normalize(self._clean(text))
-        return self._our_ids(text, self._merges.sample(normalised, dropout=dropout, seed=seed))
+        return self._our_ids(self._model.encode(clean_text(text), enable_sampling=True, alpha=dropout, nbest_size=-1))
 
-    @cached_property
-    def _merges(self) -> BpeMerges:
-        from nmt.text.bpe_dropout import BpeMerges  # only training needs it
-
-        return BpeMerges(self._serialized)
-
-    def _clean(self, text: str) -> str:
-        """Return the text as SentencePiece gets it."""
-        # SentencePiece would read U+2581 in the text as a space, so another character stands in for it.
-        return clean_text(text).replace(SPACE, STAND_IN) if self._stand_in_ids else clean_text(text)
-
-    def _our_ids(self, text: str, ids: list[int]) -> list[int]:
-        """Return the piece ids of ``text``, given SentencePiece's ids of the text that it got."""
-        if self._renumbered:
-            ids = [self._from_model[i] for i in ids]
-        if self._stand_in_ids and SPACE in text:
-            ids = _replace_run(ids, self._stand_in_ids, self._space_sign_ids)
-        return ids
+    def _our_ids(self, ids: list[int]) -> list[int]:
+        return [self._from_model[i] for i in ids] if self._renumbered else ids
 
     def decode(self, ids: Iterable[int], *, unknown: str = "") -> str:
         """Return the text of the pieces as one line with single spaces. PAD, BOS and EOS are skipped.
@@ -290,25 +257,20 @@ class Tokenizer:
         word, and a word that disappears keeps its number, but no piece has it. A lone space sign belongs to the word
         after it.
         """
-        numbers = _word_numbers(text)
-        clean = self._clean(text)
+        clean = clean_text(text)
         word_at: list[int] = []  # of each character of ``clean``
-        for number, part in zip(numbers, clean.split(" "), strict=False):
-            word_at += [number] * len(part)
-            word_at.append(-1)
-        normalised, offsets = self._model.normalize(clean, with_offsets=True)
-        if normalised.replace(SPACE, " ").strip(" ") == clean:  # most lines: 0.1 ms less
-            before = len(normalised) - len(normalised.lstrip("".join(SPACES)))
-            words = [-1] * before + word_at
-        else:  # a visible character may have turned into a space
-            words = [
-                -1 if character in SPACES else word_at[origin]
-                for character, origin in zip(normalised, _origins(clean, normalised, offsets), strict=True)
-            ]
+        unchanged = self._model.normalize(clean).replace(SPACE, " ").strip(" ") == clean  # most lines
+        for number, part in zip(_word_numbers(text), clean.split(" "), strict=False):
+            word_at += [number if unchanged or self.normalise(part) else -1] * len(part) + [-1]
         spans = []
-        for start, stop in self._spans(self._model.encode(clean, out_type=str), normalised):
-            visible = [word for word in words[start:stop] if word >= 0]
-            spans.append((visible[0], visible[-1]) if visible else (-1, -1))
+        mapping = self._model.encode(clean, return_type="offset_mapping")
+        for piece, (start, stop) in zip(mapping["pieces"], mapping["offsets"], strict=True):
+            # All pieces of a character but the last have an empty range at its place. A space may include letters
+            # that disappear.
+            count = len(piece.replace(SPACE, " ").split())
+            words = sorted({*word_at[start : max(stop, start + 1)]} - {-1})
+            words = words[-count:] if piece.startswith(SPACE) else words[:count]
+            spans.append((words[0], words[-1]) if count and words else (-1, -1))
         return _with_spaces(spans)
 
     def words_in_parts(self, text: str) -> PieceWords:
@@ -346,49 +308,29 @@ class Tokenizer:
             for i, (first, last) in zip(ids, spans, strict=True)
         )
 
-    def _spans(self, pieces: Iterable[str], normalised: str) -> Iterator[tuple[int, int]]:
-        """Yield the span of each piece of ``encode`` in the normalised text."""
-        at, bytes_left = 0, 0
-        for piece in pieces:
-            if piece not in self._byte_pieces:
-                yield at, at + len(piece)
-                at += len(piece)
-                continue
-            bytes_left = (bytes_left or len(normalised[at].encode())) - 1
-            # ``_encode`` writes the three bytes of U+2581 for the four of its stand-in.
-            if bytes_left or not self._stand_in_ids or normalised[at] != STAND_IN:
-                yield at, at + 1
-            at += not bytes_left
-
     def _surfaces(self, ids: list[int], unknown: str) -> list[str]:
         """Return the text of each piece. A character that is spelled in bytes belongs to its first byte."""
-        if (
-            unknown and self._model.piece_to_id(SPACE) == self._model.unk_id()
-        ):  # such as a model of whole words: UNK includes the spaces around it
-            unknown = f" {unknown} "
-        surfaces: list[str] = []
-        pending_bytes = bytearray()
-
-        def decode_pending_bytes() -> None:
-            for character in pending_bytes.decode("utf-8", "surrogateescape"):
-                invalid = "\udc80" <= character <= "\udcff"  # an invalid byte; decode shows U+FFFD for it
-                surfaces.extend([character] + [""] * (0 if invalid else len(character.encode()) - 1))
-            pending_bytes.clear()
-
+        decoded = [i for i in ids if i >= len(SPECIALS) or (unknown and i == UNK)]
+        mapping = self._model.decode([self._to_model[i] for i in decoded], return_type="offset_mapping")
+        spans = iter(mapping["offsets"])
+        surfaces = []
         for i in ids:
-            if i in self._bytes:
-                pending_bytes.append(self._bytes[i])
-                continue
-            decode_pending_bytes()
-            invisible = unknown if i == UNK else ""
-            surfaces.append(invisible if i in self._invisible else self._pieces[i].replace(SPACE, " "))
-        decode_pending_bytes()
+            start, stop = next(spans) if i >= len(SPECIALS) or (unknown and i == UNK) else (0, 0)
+            surfaces.append(mapping["text"][start:stop])
+            if unknown and i == UNK:
+                surfaces[-1] = f" {unknown} " if self._spaces_unknown else unknown
+        for row in range(len(ids) - 2, -1, -1):  # SentencePiece gives a character to its last byte
+            if not surfaces[row] and ids[row] in self._bytes and ids[row + 1] in self._bytes:
+                surfaces[row], surfaces[row + 1] = surfaces[row + 1], ""
         return surfaces
 
 
 def clean_text(text: str) -> str:
-    """Replace unsupported characters by U+FFFD and every run of whitespace by one space."""
-    supported = text if text.isascii() else UNSUPPORTED.sub("\ufffd", text)
+    """Return the text as SentencePiece gets it: with one space for every run of whitespace.
+
+    Lone surrogates become U+FFFD. ``▁``, which SentencePiece takes for a space, becomes ``_``.
+    """
+    supported = text if text.isascii() else SURROGATE.sub("\ufffd", text).replace(SPACE, "_")
     return " ".join(supported.split())
 
 
@@ -396,8 +338,7 @@ def _training_chunks(sentences: Iterable[str], failures: list[BaseException]) ->
     """Yield training text in chunks that SentencePiece accepts; append the sentences' own error to ``failures``."""
     try:
         for sentence in sentences:
-            # A literal U+2581 is left out: SentencePiece cannot distinguish it from a space.
-            text = clean_text(sentence.replace(SPACE, " "))
+            text = clean_text(sentence)
             if len(text) <= CHUNK_CHARACTERS:
                 yield text
             else:
@@ -407,19 +348,18 @@ def _training_chunks(sentences: Iterable[str], failures: list[BaseException]) ->
         raise
 
 
-def _training_error(message: str, vocab_size: int) -> UserError:
-    """Return a UserError that explains SentencePiece's ``message``."""
+def _training_error(message: str, setting: str) -> UserError:
+    """Return a UserError that explains SentencePiece's ``message`` about the vocabulary size of ``setting``."""
+    key = setting.partition("=")[0]
     for pattern, bound in (
         (r"too high.*value <= (\d+)", "yields at most"),
         (r"required_chars\. \d+ vs (\d+)", "needs"),
     ):
         if match := re.search(pattern, message):
-            problem = f"tokenizer.vocab_size={vocab_size}: this text {bound} {match[1]} pieces"
-            return WrongSize(f"{problem}; set tokenizer.vocab_size={match[1]}", vocab_size, int(match[1]))
+            return UserError(f"{setting}: the text {bound} {match[1]} pieces; set {key}={match[1]}")
     if "sentences_.empty()" in message or "all_chars_count" in message:
         return UserError("tokenizer: the training text contains no words; give text to learn the pieces from")
-    reason = " ".join(message.split())
-    return UserError(f"tokenizer.vocab_size={vocab_size}: SentencePiece cannot train on this text: {reason}")
+    return UserError(f"{setting}: SentencePiece cannot train on this text: {' '.join(message.split())}")
 
 
 def other_side(model: Any, expected: Any) -> str | None:
@@ -440,31 +380,6 @@ def _parts(text: str) -> Iterator[str]:
     all_words = (match[0] for match in re.finditer(r"\S+", text))
     while part := list(islice(all_words, PART_WORDS)):
         yield " ".join(part)
-
-
-def _origins(clean: str, normalised: str, offsets: list[int]) -> Iterator[int]:
-    """Yield the index in ``clean`` of the character that each character of the normalised text comes from.
-
-    ``offsets`` are those of SentencePiece, in code points, with one more for the end. They repeat the first index for
-    all characters of a replacement, and also for all of a user-defined symbol, which stays as it is.
-    """
-    start = 0
-    size = len(normalised)
-    while start < size:
-        offset = offsets[start]
-        stop = start + 1
-        while stop < size and offsets[stop] == offset:
-            stop += 1
-        if normalised[start] in SPACES and clean[offset : offset + 1] != " ":  # the space before the first word
-            yield offset
-            start += 1
-        length = stop - start
-        same = (
-            offset + length <= offsets[stop]
-            and normalised[start:stop].replace(SPACE, " ") == clean[offset : offset + length]
-        )
-        yield from range(offset, offset + length) if same else repeat(offset, length)
-        start = stop
 
 
 def _with_spaces(spans: list[tuple[int, int]]) -> PieceWords:
@@ -506,13 +421,3 @@ def _id_maps(model: sentencepiece.SentencePieceProcessor) -> tuple[list[int], li
         if model_id >= 0:
             from_model[model_id] = our_id
     return from_model, to_model
-
-
-def _replace_run(ids: list[int], run: list[int], substitute: list[int]) -> list[int]:
-    """Return ``ids`` with every occurrence of the sequence ``run`` replaced by ``substitute``."""
-    result: list[int] = []
-    for i in ids:
-        result.append(i)
-        if result[-len(run) :] == run:
-            result[-len(run) :] = substitute
-    return result

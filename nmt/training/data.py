@@ -12,10 +12,9 @@ from typing import Any
 import pytorch_lightning as pl
 
 from nmt.errors import UserError
-from nmt.text.batches import Batch, EpochBatches, collate
+from nmt.text.batches import Batch, BatchPlan, collate
 from nmt.text.prepare import Prepared
 from nmt.text.sampled import sampled_pieces
-from nmt.text.windows import plan_batches
 from nmt.training.distributed import rank, world_size
 from nmt.training.settings import Train
 
@@ -61,10 +60,16 @@ class CorpusBatches(pl.LightningDataModule):
         batches = config.batches
         self.accumulate = batches.accumulate
         # Pieces of the training batches, instead of the stored ones.
-        self.pieces = sampled_pieces(prepared, batches.bpe_dropout, seed=config.seed)
-        plan = partial(plan_batches, max_tokens=batches.max_tokens, max_sentences=batches.max_sentences)
-        self.train_plan = plan(self.train, seed=config.seed)
-        self.valid_plan = plan(self.valid, shuffle=False)
+        self.pieces = sampled_pieces(prepared, batches.bpe_dropout, max_tokens=batches.max_tokens)
+        self._plan = partial(BatchPlan, max_tokens=batches.max_tokens, max_sentences=batches.max_sentences)
+        self.train_plan = self._plan(
+            self.train.source_lengths,
+            self.train.target_lengths,
+            seed=config.seed,
+            rank=rank(),
+            world_size=world_size(),
+            growth=1.0 if self.pieces is None else self.pieces.growth,
+        )
         self.position = Position()
 
     def state_dict(self) -> dict[str, Any]:
@@ -86,7 +91,7 @@ class CorpusBatches(pl.LightningDataModule):
     def end_epoch(self, updates: int) -> None:
         """Move on to the next epoch, after this number of updates."""
         position = self.position
-        if position.read == len(self._pass(position.number)):
+        if position.read == self.train_plan.count(position.number):
             position.number += 1
             position.read = 0
         position.epoch += 1
@@ -97,41 +102,34 @@ class CorpusBatches(pl.LightningDataModule):
         """Return the rest of the epoch's batches; the trainer calls this for every epoch."""
         position = self.position
         if self.training.validate_every is None:
-            length = position.read_in_epoch + len(self._pass(position.number)) - position.read
+            length = position.read_in_epoch + self.train_plan.count(position.number) - position.read
         else:
             length = self.training.validate_every * self.accumulate
         if self.training.max_steps is not None:
             length = min(length, max(1, (self.training.max_steps - position.updates) * self.accumulate))
         return Loader(length, partial(self._rest, length))
 
-    def _pass(self, number: int) -> EpochBatches:
-        """Return the batches of this rank in a pass over the training text, as lists of rows."""
-        return EpochBatches(self.train_plan, number, rank=rank(), world_size=world_size())
-
     def _rest(self, length: int) -> Iterator[Batch]:
         """Yield batches, across passes, until an epoch of this length is complete."""
         position = self.position
         while position.read_in_epoch < length:
-            batches = self._pass(position.number)
-            if position.read == len(batches):
+            if position.read == self.train_plan.count(position.number):
                 position.number += 1
                 position.read = 0
                 continue
-            if self.pieces is not None:
-                self.pieces.set_epoch(position.number)
-            missing = length - position.read_in_epoch
-            for rows in islice(batches, position.read, position.read + missing):
+            batches = self.train_plan.batches(position.number, position.read)
+            for rows in islice(batches, length - position.read_in_epoch):
                 position.read += 1
                 position.read_in_epoch += 1
                 yield collate(self.pieces or self.train, rows)
 
     def updates_per_epoch(self) -> int:
         """Return the number of updates of a complete epoch."""
-        return self.training.validate_every or math.ceil(len(self._pass(0)) / self.accumulate)
+        return self.training.validate_every or math.ceil(self.train_plan.count(0) / self.accumulate)
 
     def passes_per_epoch(self) -> float:
         """Return the number of passes over the training text in a complete epoch."""
-        return self.updates_per_epoch() * self.accumulate / len(self._pass(0))
+        return self.updates_per_epoch() * self.accumulate / self.train_plan.count(0)
 
     def total_updates(self) -> int | None:
         """Return the number of updates of the whole run, or None without a limit."""
@@ -142,11 +140,13 @@ class CorpusBatches(pl.LightningDataModule):
         return min(limits, default=None)
 
     def val_dataloader(self) -> Loader:
-        return self._valid_batches(EpochBatches(self.valid_plan, rank=rank(), world_size=world_size()))
+        return self._valid_batches(rank(), world_size())
 
     def all_valid(self) -> Loader:
         """Return the validation batches of all ranks."""
-        return self._valid_batches(EpochBatches(self.valid_plan))
+        return self._valid_batches(0, 1)
 
-    def _valid_batches(self, batches: EpochBatches) -> Loader:
-        return Loader(len(batches), lambda: (collate(self.valid, rows) for rows in batches))
+    def _valid_batches(self, rank: int, world_size: int) -> Loader:
+        lengths = self.valid.source_lengths, self.valid.target_lengths
+        plan = self._plan(*lengths, shuffle=False, rank=rank, world_size=world_size)
+        return Loader(plan.count(0), lambda: (collate(self.valid, rows) for rows in plan.batches(0)))

@@ -36,7 +36,6 @@ from nmt.search.options import SearchOptions
 from nmt.settings.build import build
 from nmt.text.batches import collate
 from nmt.text.prepare import open_prepared
-from nmt.text.prepared_settings import SETTINGS_FILE, PreparedSettings, write_settings
 from nmt.text.specials import EOS, UNK
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.checkpoints import SafeCheckpoints
@@ -243,11 +242,6 @@ def use_prepared(_: Path) -> object:
     return seen, prepared.lowercase, prepared.tokenizer, prepared.source.to_bytes(), prepared.target.to_bytes()
 
 
-def forge_prepared(_: Path) -> None:
-    settings = json.loads((Path("prepared") / SETTINGS_FILE).read_bytes())
-    write_settings(Path("prepared"), build(PreparedSettings, {**settings, "checksums": {}}))
-
-
 def forge_export(file: Path) -> None:
     about = json.loads(ABOUT_FILE.read_bytes())
     about["checksums"][file.name] = checksum(file)
@@ -280,9 +274,6 @@ KINDS = {
     ),
     "tokenizer": Kind(("prepared/source.model",), use_tokenizer, free=True),
     "prepared text": Kind(("prepared/*",), use_prepared),
-    "prepared text, right checksums": Kind(
-        ("prepared/*.arrow",), use_prepared, forge=forge_prepared, beside=Path("prepared") / SETTINGS_FILE, free=True
-    ),
 }
 
 

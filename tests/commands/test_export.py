@@ -11,7 +11,7 @@ import pytest
 from builders import expect_error
 from commands.processes import run_without_torch
 from commands.texts import TEXT, Call
-from sharded import SETTINGS
+from small_text import SETTINGS
 
 import nmt.commands.export as export_command
 from nmt.commands.export import export, print_files
@@ -23,7 +23,6 @@ from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.onnx.model import OnnxModel, exported_engines
 from nmt.inference.translator import Translator
 from nmt.text.prepare import prepare
-from nmt.text.shards import Sharding
 from nmt.text.tokenizer import Tokenizer
 
 
@@ -174,17 +173,12 @@ def test_shortlist_is_learnt_from_a_corpus(make_model: Callable[..., Path], call
     content = (corpus / "train.arrow").read_bytes()
     (corpus / "train.arrow").write_bytes(content.replace(b"hund", b"Hund"))
     expect_error(
-        "train.arrow: cannot be read as a corpus .wrong checksum.; prepare the text",
+        "train.arrow: cannot be read as prepared text .wrong checksum.; prepare the text",
         export,
         [f"model={model}", "shortlist=5", f"corpus={corpus}"],
     )
     (corpus / "train.arrow").write_bytes(content)
     words = [f"model={model}", "engine=onnx"]
-    shards = tmp_path / "shards"
-    tokenizers = (trained.source, trained.target)
-    prepare({"train": pairs}, Filters(), SETTINGS, shards, tokenizers=tokenizers, sharding=Sharding(1, 1))
-    lines, _ = call(export, *words, "shortlist=5", f"corpus={shards}")
-    assert any("shortlist.npz" in line for line in lines) and not (shards / "train.arrow").exists()
     lines, _ = call(export, *words, "shortlist=5", f"corpus={corpus}")
     assert any("shortlist.npz" in line for line in lines)
     lines, error = call(translate, f"model={model}", "shortlist=true", stdin=TEXT)

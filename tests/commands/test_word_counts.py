@@ -123,7 +123,7 @@ def test_supervised_alignment_of_any_text_equals_a_naive_loop(model: Path, tmp_p
             links = {(draw.randrange(count(source)), draw.randrange(count(target))) for _ in range(3)}
             pairs.append(Pair(source, target, tuple(sorted(links))))
     write_corpus(tmp_path / "train.arrow", pairs, trained.source, trained.target)
-    corpus = Corpus.open(tmp_path / "train.arrow")
+    corpus = Corpus(tmp_path / "train.arrow")
     prepared: Any = SimpleNamespace(source=trained.source, target=trained.target, corpora={"train": corpus})
     guide = GoldLinks(prepared=prepared)
     targets = guide.targets(collate(corpus, range(len(corpus)))).numpy()

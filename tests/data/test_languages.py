@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from builders import expect_error
-from sharded import in_shards
+from small_text import prepared_text
 
 from nmt.config.compose import train_config
 from nmt.data import languages
@@ -54,7 +54,7 @@ def test_lines_of_any_characters_have_a_language() -> None:
 def test_processes_count_the_same_pairs(tmp_path: Path) -> None:
     pairs = [Pair(ENGLISH, GERMAN), Pair(ENGLISH, CZECH), Pair(GERMAN, GERMAN)] * 10
     pair_counts = [
-        in_shards(tmp_path / str(workers), pairs, size=8, workers=workers, languages=["en", "de"]).pair_counts["train"]
+        prepared_text(tmp_path / str(workers), pairs, workers=workers, languages=["en", "de"]).pair_counts["train"]
         for workers in (1, 2)
     ]
     assert pair_counts[0] == pair_counts[1]

@@ -14,7 +14,7 @@ import pytest
 from builders import expect_error, refusal
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from sharded import SETTINGS
+from small_text import SETTINGS
 
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair

@@ -322,7 +322,7 @@ def test_folders_whose_names_are_not_utf8_hold_tables_and_corpora(tmp_path: Path
     words = ["data=table", f"data.train={table}", f"data.valid={table}", "data.columns=[en,de]"]
     prepare([*words, "tokenizer.vocab_size=290", f"output={folder}/out"])
     assert open_prepared(folder / "out").corpora["valid"].sources() == [source for source, _ in PAIRS]
-    assert len(Corpus.open(folder / "out" / "train.arrow", mapped=True)) == 10
+    assert len(Corpus(folder / "out" / "train.arrow")) == 10
 
 
 def test_text_may_begin_after_many_rows_without_it() -> None:

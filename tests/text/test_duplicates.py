@@ -5,28 +5,12 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
+from small_text import prepared_text, random_pairs
 
 from nmt.data.pair import Pair
-from nmt.text import duplicates as module
-from nmt.text.duplicates import Duplicates, SeenHashes, without_duplicates
+from nmt.text.duplicates import Duplicates, without_duplicates
 from nmt.text.pair_counts import PairCounts
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_hashes_are_new_once(seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    seen, naive = SeenHashes(), set[int]()
-    for _ in range(60):
-        hashes = generator.integers(0, 900, size=int(generator.integers(1, 40)), dtype=np.uint64)
-        expected = []
-        for value in hashes.tolist():
-            expected.append(value not in naive)
-            naive.add(value)
-        assert seen.add(hashes).tolist() == expected
-    sizes = [len(level) for level in seen._levels]
-    assert sum(sizes) == len(naive) and len(sizes) < 10
 
 
 def distinct(pairs: list[Pair], kind: Duplicates | None) -> tuple[list[Pair], PairCounts]:
@@ -34,8 +18,7 @@ def distinct(pairs: list[Pair], kind: Duplicates | None) -> tuple[list[Pair], Pa
     return list(without_duplicates(iter(pairs), kind, counts)), counts
 
 
-def test_later_copies_of_a_pair_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GROUP", 7)
+def test_later_copies_of_a_pair_are_dropped() -> None:
     generator = random.Random(2)
     pairs = [Pair(generator.choice("abc"), generator.choice(["x y", "x", "y", ""])) for _ in range(100)]
     kept, counts = distinct(pairs, "exact")
@@ -68,15 +51,13 @@ def test_texts_without_letters_and_with_other_marks_differ() -> None:
     assert distinct(pairs, "near")[0] == distinct(pairs, "exact")[0] == pairs
 
 
-def test_copies_are_counted_before_other_reasons_and_across_shards(tmp_path: Path) -> None:
-    from sharded import in_shards, random_pairs
-
+def test_copies_are_counted_before_other_reasons(tmp_path: Path) -> None:
     pairs = random_pairs(60)
     same = Pair("Haus", "Haus")
     given = [*pairs, *reversed(pairs), same, same, Pair("", "")]
     unique = len(dict.fromkeys(pair[:2] for pair in pairs))
     identical = len({pair[:2] for pair in pairs if pair.source == pair.target})
-    prepared = in_shards(tmp_path / "data", given, size=20, duplicates="exact", drop_identical=True)
+    prepared = prepared_text(tmp_path / "data", given, duplicates="exact", drop_identical=True)
     assert prepared.pair_counts["train"].dropped == {
         **{"duplicate": 120 - unique + 1, "empty source": 1},
         "identical sides": identical + 1,

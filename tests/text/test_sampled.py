@@ -1,67 +1,56 @@
-"""BPE-dropout changes the pieces and never the text, and depends on seed, epoch and row only."""
+"""BPE-dropout changes the pieces and never the text, and batches stay within their budget."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from sharded import in_shards, random_pairs
+from small_text import prepared_text, random_pairs
 
-from nmt.data.pair import Pair
 from nmt.errors import UserError
+from nmt.text.batches import BatchPlan, collate
 from nmt.text.prepare import Prepared
-from nmt.text.sampled import SampledPieces, sampled_pieces
-from nmt.text.tokenizer import Tokenizer
+from nmt.text.sampled import sampled_pieces
+from nmt.text.specials import EOS
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder: Path = tmp_path_factory.mktemp("sampled") / "data"
-    return in_shards(folder, random_pairs(90), size=25)
+    return prepared_text(folder, random_pairs(200))
 
 
-def test_pieces_depend_on_seed_epoch_and_row_only(prepared: Prepared) -> None:
-    rows = range(len(prepared.corpora["train"]))
-
-    def epoch(seed: int, number: int, order: list[int] | range = rows) -> dict[int, list[list[int]]]:
-        pieces = sampled_pieces(prepared, 0.3, seed=seed)
-        assert pieces is not None
-        pieces.set_epoch(number)
-        return {row: [side.tolist() for side in pieces.ids(row)] for row in order}
-
-    shuffled = np.random.default_rng(0).permutation(len(rows)).tolist()
-    first = epoch(1, 0)
-    assert first == epoch(1, 0, shuffled)
-    assert first != epoch(1, 1)
-    assert first != epoch(2, 0)
-    for row, sides in first.items():
-        assert tuple(map(prepared.source.decode, sides)) == prepared.corpora["train"].texts(row)
-
-
-def test_both_sides_have_their_own_draws(tmp_path: Path) -> None:
-    pairs = [Pair(pair.source, pair.source) for pair in random_pairs(60)]
-    corpus = (prepared := in_shards(tmp_path / "data", pairs, size=100)).corpora["train"]
-    pieces = SampledPieces(corpus, prepared.source, prepared.target, dropout=0.5, seed=1)
-    sides = [[side.tolist() for side in pieces.ids(row)] for row in range(len(corpus)) if len(corpus.ids(row)[0]) > 5]
-    assert len(sides) > 10 and sum(source != target for source, target in sides) > len(sides) / 2
-
-
-def test_a_sampled_source_is_not_longer_than_the_longest_of_the_corpus(prepared: Prepared) -> None:
+@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.99])
+def test_text_and_budget_stay(prepared: Prepared, dropout: float) -> None:
     corpus = prepared.corpora["train"]
-    longest, longest_row = corpus.longest_source()
-    pieces = SampledPieces(corpus, prepared.source, prepared.target, dropout=0.99, seed=1)
-    sources = [pieces.ids(row)[0] for row in range(len(corpus))]
-    assert max(map(len, sources)) <= longest
-    assert sources[longest_row].tolist() == corpus.ids(longest_row)[0].tolist()
+    pieces = sampled_pieces(prepared, dropout, max_tokens=300)
+    assert pieces is not None
+    longest, _ = corpus.longest_source()
+    plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, max_tokens=300, growth=pieces.growth)
+    changed = Counter[bool]()
+    for rows in plan.batches(0):
+        batch = collate(pieces, rows)
+        assert len(rows) == 1 or max(batch.source.numel(), batch.target_out.numel()) <= 300
+        assert batch.source.shape[1] <= longest + 1
+        for number, row in enumerate(rows):
+            sides = [ids[number].tolist() for ids in (batch.source, batch.target_out)]
+            sides = [ids[: ids.index(EOS)] for ids in sides]
+            assert tuple(map(prepared.source.decode, sides)) == corpus.texts(row)
+            changed[sides[0] != corpus.ids(row)[0].tolist()] += 1
+    assert changed[True] > changed[False]
+
+
+def test_every_reading_draws_other_pieces(prepared: Prepared) -> None:
+    pieces = sampled_pieces(prepared, 0.3, max_tokens=10_000)
+    assert pieces is not None
+    first, second = ([ids.tolist() for pair in pieces.batch(range(50)) for ids in pair] for _ in range(2))
+    assert first != second
 
 
 def test_pieces_without_merges_are_refused(prepared: Prepared) -> None:
-    assert sampled_pieces(prepared, None, seed=1) is None
+    assert sampled_pieces(prepared, None, max_tokens=9) is None
     unigram = replace(prepared, tokenizer=replace(prepared.tokenizer, kind="unigram"))
-    with pytest.raises(UserError, match=r"^batches\.bpe_dropout=0\.1: the text has unigram pieces"):
-        sampled_pieces(unigram, 0.1, seed=1)
-    given_model = Tokenizer.train(["a man in a blue shirt"] * 5, vocab_size=274, kind="unigram")
-    with pytest.raises(UserError, match=r"^batches\.bpe_dropout: unigram pieces have no merges"):
-        sampled_pieces(replace(prepared, target=given_model), 0.1, seed=1)
+    with pytest.raises(UserError, match=r"^batches\.bpe_dropout=0\.1: "):
+        sampled_pieces(unigram, 0.1, max_tokens=9)

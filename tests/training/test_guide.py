@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from builders import BAHDANAU, LUONG, MEMORY, random_model, random_trained, tiny_config
-from sharded import SETTINGS
+from small_text import SETTINGS
 from tiny import same_weights
 
 from nmt.data.filters import Filters

@@ -117,7 +117,7 @@ def test_validation_and_best_checkpoint_agree(records: list[dict[str, Any]], flo
     assert [scores for scores, _ in first["validations"]] == [scores for scores, _ in second["validations"]]
     assert first["best"] == second["best"] != ""
     with chdir(records[0]["folder"]):
-        prepared, corpus = open_prepared(Path("mine")), Corpus.open(Path("mine/valid.arrow"))
+        prepared, corpus = open_prepared(Path("mine")), Corpus(Path("mine/valid.arrow"))
         model = new_model(train_config(records[0]["words"]), prepared).model.double().eval()
     for scores, weights in first["validations"]:
         model.load_state_dict(weights, strict=False)

@@ -68,7 +68,7 @@ def test_run_writes_all_files(finished: Path, capsys: pytest.CaptureFixture[str]
     for name in ("config.yaml", "model.pt", "curve.png", "alignments.html", "metrics.csv", "checkpoints/last.ckpt"):
         assert (finished / name).stat().st_size > 0, name
     assert list((finished / "tensorboard").glob("events.*")) and list((finished / "heatmaps").glob("*.png"))
-    corpus = Corpus.open(finished / "data" / "test.arrow")
+    corpus = Corpus(finished / "data" / "test.arrow")
     assert lines(finished / "test.source.txt") == corpus.sources()
     assert lines(finished / "test.references.txt") == corpus.targets()
     golds = parse_links(lines(finished / "test.gold.links.txt"), "gold")
@@ -152,7 +152,7 @@ def report_on(pairs: list[Pair], folder: Path) -> dict[str, Any]:
     write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer)
     translator = Translator(random_trained(tiny_config(BAHDANAU), tokenizer, longest_source=20, seed=1))
     search = SearchOptions(beam_size=1, max_length=4)
-    return report_of_test_set(translator, Corpus.open(folder / "test.arrow"), folder, search, EvaluationSettings())
+    return report_of_test_set(translator, Corpus(folder / "test.arrow"), folder, search, EvaluationSettings())
 
 
 @pytest.mark.filterwarnings("ignore:source text")
@@ -391,7 +391,7 @@ def test_text_that_does_not_fit_is_refused(run: Path) -> None:
 @pytest.mark.parametrize(("owner", "name"), [(TranslationTask, "training_step"), (weights, "build_model")])
 def test_out_of_memory_names_the_batches(run: Path, owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     call_before(monkeypatch, owner, name, Mock(side_effect=MemoryError))
-    refuse(TINY, "^batches.max_tokens=2048: ")
+    refuse(TINY, "^batches.max_tokens=1536: ")
 
 
 @thorough

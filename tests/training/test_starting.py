@@ -22,7 +22,7 @@ FURTHER += ["device=cpu", "threads=1", "export=false"]
 
 
 def training_text(folder: Path) -> list[str]:
-    return Corpus.open(folder / "train.arrow").sources()
+    return Corpus(folder / "train.arrow").sources()
 
 
 def printed_commands(message: str) -> list[list[str]]:

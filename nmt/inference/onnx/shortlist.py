@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FREQUENT = 200
 MAX_CELLS = 30_000_000  # source × target pieces to learn from: they take 1 GB and half a minute
+MAX_PAIRS = 200_000
 # Weights use 7 bits: processors with AVX2 but without integer dot products add pairs of products in 16 bits, where two
 # products of 255 · 127 would saturate. No loss of accuracy was measured (benchmarks/speed/integers.py).
 WEIGHT_STEPS = 64
@@ -125,21 +126,21 @@ class Shortlist:
 def learn_translations(corpus: Corpus, *, source_vocabulary: int, size: int) -> LikelyPieces:
     """Return the pieces of a shortlist with ``size`` translations per source piece.
 
-    IBM Model 1 learns them from the corpus, or from its first pairs if not all of them fit into memory.
+    IBM Model 1 learns them from the first pairs of the corpus, as many as fit into memory.
     """
     from nmt.alignment.model1 import train_ibm_model_1
 
-    corpus = corpus.head()
-    cells = np.cumsum(corpus.source_lengths.astype(np.int64) * corpus.target_lengths)
+    rows = range(min(len(corpus), MAX_PAIRS))
+    cells = np.cumsum(corpus.source_lengths[: len(rows)].astype(np.int64) * corpus.target_lengths[: len(rows)])
     pairs = max(1, int(np.searchsorted(cells, MAX_CELLS, side="right")))
-    source, target, probability = train_ibm_model_1(corpus.ids(row) for row in range(min(pairs, len(corpus))))
+    source, target, probability = train_ibm_model_1(corpus.ids(row) for row in rows[:pairs])
     order = np.lexsort([target, -probability, source])
     source, target = source[order], target[order]
     rank = np.arange(len(source)) - np.searchsorted(source, source)
     selected = rank < size
     best = np.full((source_vocabulary, size), EOS, dtype=np.int32)
     best[source[selected], rank[selected]] = target[selected]
-    counts = np.bincount(np.concatenate([corpus.ids(row)[1] for row in range(len(corpus))]))
+    counts = np.bincount(np.concatenate([corpus.ids(row)[1] for row in rows]))
     frequent = np.argsort(-counts, kind="stable")[: min(FREQUENT, np.count_nonzero(counts))]
     return LikelyPieces(best, np.sort(frequent).astype(np.int32))
 

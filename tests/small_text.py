@@ -1,4 +1,4 @@
-"""Small sharded corpora for tests."""
+"""Small prepared text for tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair
 from nmt.text.prepare import Prepared, prepare
-from nmt.text.shards import Sharding
 from nmt.text.tokenizer import TokenizerSettings
 
 WORDS = "a man in blue shirt two dogs run through deep snow ein Mann läuft Hund Schnee".split()
@@ -27,6 +26,5 @@ def random_pairs(count: int, *, seed: int = 5, longest: int = 12) -> list[Pair]:
     return [Pair(sentence(), sentence(), ((0, 0),) if row % 2 else None) for row in range(count)]
 
 
-def in_shards(folder: Path, pairs: list[Pair], *, size: int, workers: int = 1, **filters: Any) -> Prepared:
-    parts = {"train": pairs, "valid": pairs[:9]}
-    return prepare(parts, Filters(**filters), SETTINGS, folder, sharding=Sharding(size, workers))
+def prepared_text(folder: Path, pairs: list[Pair], *, workers: int = 1, **filters: Any) -> Prepared:
+    return prepare({"train": pairs, "valid": pairs[:9]}, Filters(**filters), SETTINGS, folder, workers=workers)
