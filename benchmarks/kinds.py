@@ -11,7 +11,7 @@ CONF = Path(__file__).parents[1] / "conf"
 LABELS = {"luong": "luong general", "kernel": "kernel elu", "multi_head": "multi_head of luong"}  # with their defaults
 SETTINGS = {"taylor2": ["attention.key_size=16"]}  # as its paper chooses: the slots grow with the square of the keys
 CHOICES = {"luong": (LuongAttention, "score"), "kernel": (KernelAttention, "feature_map")}  # a row for each choice
-VARIANTS = {"general_covariance": {"general_covariance recall": ["attention.recall=true"]}}
+VARIANTS = {"general_covariance": {"general_covariance recall": ["attention.recall=state"]}}
 FIRST = (  # the order of the rows
     "none bahdanau luong sparse multi_head hashed memory located_memory low_rank kernel delta covariance"
 ).split()

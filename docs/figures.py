@@ -46,10 +46,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "low_rank": {"_target_": "LowRankAttention", "slots": 8, "key_size": 32},
     "abc": {"_target_": "AbcAttention", "slots": 8, "key_size": 32},
     "covariance": {"_target_": "CovarianceAttention"},
-    "gated_covariance": {"_target_": "CovarianceAttention", "gated": True},
-    "general_covariance": {"_target_": "GeneralCovarianceAttention"},
+    "gated_covariance": {"_target_": "CovarianceAttention", "gate": "value"},
+    "general_covariance": {"_target_": "CovarianceAttention", "gate": "all"},
     "delta": {"_target_": "DeltaAttention", "key_size": 16},
-    "gated_delta": {"_target_": "GatedDeltaAttention", "key_size": 16},
+    "gated_delta": {"_target_": "DeltaAttention", "key_size": 16, "gated": True},
     "mesa": {"_target_": "MesaAttention", "key_size": 16},
     "kernel": {"_target_": "KernelAttention", "key_size": 16},
     "kernel-softmax": {"_target_": "KernelAttention", "key_size": 16, "feature_map": "softmax"},
@@ -132,7 +132,8 @@ def matrices(model: Seq2Seq) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     _, read = model.decoder(target_in, model.decoder.init(final, memory), memory)
     write = memory.trace[0] if memory.trace is not None else torch.eye(LENGTH + 1)
     alignment = model.attention.align(read, memory)[0]
-    if memory.peak is not None:  # weights of a softmax over the source: the memory keeps them without their divisor
+    # The memory keeps the weights of a softmax over the source without their divisor.
+    if memory.state is not None and memory.state.shape == memory.mass.shape:
         write, read = write / memory.mass[0, :, None], read * memory.mass[:, None]
     return write.numpy(), read[0].numpy(), alignment.numpy()
 

@@ -284,7 +284,7 @@ def check_parts(attention: Attention, inputs: Inputs) -> None:
     if not attention.streaming:
         _require_refusal(attention, written, states, mask)
         return
-    cause = "write_weights must count positions from start, and merge_parts join every field; or set streaming = False"
+    cause = "update must count positions from memory.length, and carry earlier weights; or set streaming = False"
     for cuts in CUTS:
         first, *rest = zip(states.tensor_split(cuts, 1), mask.tensor_split(cuts, 1), strict=True)
         memory = attention.write(*first, trace=True)

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from benchmarks.report import argument_parser, header, row, save, table_head
-from nmt.attention import GeneralCovarianceAttention
+from nmt.attention import CovarianceAttention
 
 STEPS, SIZE, SEEDS = 200, 64, 5
 TABLE_STEPS = [10, 20, 50, 100, 200]
@@ -76,7 +76,8 @@ def gates(low: float | None, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor
     states = torch.randn(STEPS, SIZE, dtype=dtype)
     if low is not None:
         return torch.empty(STEPS, dtype=dtype).uniform_(low, 1), torch.ones(STEPS, dtype=dtype), states
-    attention = GeneralCovarianceAttention(state_size=SIZE, query_size=SIZE).to(dtype)
+    attention = CovarianceAttention(state_size=SIZE, query_size=SIZE, gate="all").to(dtype)
+    assert attention.gates is not None
     alpha, beta, gate = torch.sigmoid(attention.gates(states)).split([1, 1, SIZE], dim=1)
     return alpha[:, 0], beta[:, 0], gate * states
 

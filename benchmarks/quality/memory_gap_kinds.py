@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from nmt.attention import AbcAttention, LocatedMemoryAttention, MemoryAttention
-from nmt.attention.base import Memory
+from nmt.attention.base import Memory, Update, nonzero
 from nmt.attention.located_memory import masses
 from nmt.attention.memory import score
-from nmt.attention.source_softmax import nonzero
 from nmt.model.decoder import LSTMDecoder
 
 SIZE = 256  # of keys and hidden layers
@@ -55,9 +54,9 @@ class ContentRead(MemoryAttention):
         self.W_k = nn.Linear(state_size, SIZE, bias=False)
         self.W_q = nn.Linear(query_size, SIZE, bias=False)
 
-    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
-        memory = super().write_part(states, mask, start, trace)
-        return memory._replace(keys=self.W_k(memory.slots / nonzero(memory.mass)[..., None]))
+    def keys(self, memory: Memory) -> Tensor:
+        keys: Tensor = self.W_k(memory.slots / nonzero(memory.mass)[..., None])
+        return keys
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         assert memory.keys is not None
@@ -110,13 +109,13 @@ class LocatedWrite(MemoryAttention):
         super().__init__(**settings)
         self.gamma = nn.Parameter(torch.full((), self.start))
 
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         scores = self.W_alpha(states)
         length = mask.sum(1).to(scores.dtype)[:, None, None]
         source = (torch.arange(mask.shape[1], device=mask.device, dtype=scores.dtype) + 0.5)[:, None] / length
         slot = (torch.arange(self.slots, device=mask.device, dtype=scores.dtype) + 0.5) / self.slots
         distance = length.clamp(max=self.slots) * (source - slot)
-        return score(self.write_score, scores - self.gamma * distance.square())
+        return Update(score(self.write_score, scores - self.gamma * distance.square()), states)
 
 
 class SharpContentRead(SharpWrite, ContentRead):

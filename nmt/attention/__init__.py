@@ -16,8 +16,6 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares this list wi
     from nmt.attention.bahdanau import BahdanauAttention as BahdanauAttention
     from nmt.attention.covariance import CovarianceAttention as CovarianceAttention
     from nmt.attention.delta import DeltaAttention as DeltaAttention
-    from nmt.attention.gated_delta import GatedDeltaAttention as GatedDeltaAttention
-    from nmt.attention.general_covariance import GeneralCovarianceAttention as GeneralCovarianceAttention
     from nmt.attention.hashed import HashedAttention as HashedAttention
     from nmt.attention.kernel import KernelAttention as KernelAttention
     from nmt.attention.located_memory import LocatedMemoryAttention as LocatedMemoryAttention

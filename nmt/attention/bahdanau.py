@@ -26,9 +26,9 @@ class BahdanauAttention(SourceAttention):
         self.U = nn.Linear(state_size, attention_size, bias=False)
         self.v = nn.Linear(attention_size, 1, bias=False)
 
-    def keys(self, states: Tensor) -> Tensor:
+    def keys(self, memory: Memory) -> Tensor:
         """Return U h_s (B, S, A), which all queries share (appendix A.1.2)."""
-        return self.U(states)  # type: ignore[no-any-return]
+        return self.U(memory.slots)  # type: ignore[no-any-return]
 
     def scores(self, query: Tensor, memory: Memory) -> Tensor:
         assert memory.keys is not None

@@ -1,58 +1,68 @@
-"""Base classes of all attentions: a source is written into R slots once, and every query reads them.
+"""One algebra for every attention: a source is written into R slots once, and every query reads them.
 
 Source state s writes its value v_s with weights k_s. Query t reads with weights q_t. Both weigh the R slots:
 
-    slots      M   = Σ_s k_s v_sᵀ      (R × D)      once per source
-    context    c_t = q_t M             (1 × D)      once per query
-    alignment  A_ts = q_t · k_s        (T × S)      hence c_t = Σ_s A_ts v_s, exactly, for every class
+    write      M ← G(M) + Kᵀ V     (R × D)      once per source
+    context    c_t = q_t M         (1 × D)      once per query
+    alignment  A_ts = q_t · k_s    (T × S)      hence c_t = Σ_s A_ts v_s, exactly, for every class
 
-A subclass supplies its equations for v, k and q. This file does the rest. Letters: B batch, S source, Q queries, R
-slots, E source state, H query, D value and context, A attention size. Masks are True where real. Real positions come
-first, padding follows.
+G is what later states do to what earlier ones wrote: nothing, a decay, a delta rule, or the rescaling of a softmax over
+the source. k_s is the weight that is left after the last state. Letters: B batch, S source, Q queries, R slots, E
+source state, H query, D value and context, A attention size. Masks are True where real. Real positions come first,
+padding follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from math import isqrt
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear, normalize, pad
 
 from nmt.settings.arguments import check_arguments
 
 
 class Memory(NamedTuple):
-    """The written sources, one row per sentence. All hypotheses and target steps share it; nothing changes it.
-
-    An attention can add its own fields behind these, in a named tuple that is its ``memory_type``.
-    """
+    """The written sources, one row per sentence. All hypotheses and target steps share it; nothing changes it."""
 
     slots: Tensor  #: (B, R, D)  mixed by reads
     mass: Tensor  #: (B, R)  Σ_s trace
     length: Tensor  #: (B,)  number of source states written so far, int64
-    keys: Tensor | None = None  #: (B, R, A)  projected once; only if queries are compared with keys
+    keys: Tensor | None = None  #: (B, R, A)  what queries are compared with
     mask: Tensor | None = None  #: (B, R)  True = real; None if every slot is real
-    peak: Tensor | None = None  #: (B, R)  running maximum of log write weights, for a softmax over source positions
-    trace: Tensor | None = None  #: (B, R, S)  share of source s in slot r; optional, and None if slot s is state s
-    order: Tensor | None = None  #: (B, ·, S)  sorted codes of the source positions; only for HashedAttention
+    state: Tensor | None = None  #: (B, …)  what else the attention needs, such as the peak of a softmax
+    trace: Tensor | None = None  #: (B, R, S)  k; optional, and None if slot s is state s
+
+
+class Update(NamedTuple):
+    """The change that the next states make to a memory: M ← carry(M) + weightsᵀ values."""
+
+    weights: Tensor  #: (B, S, R)  k, as it remains after the last of these states; may be anything at padding
+    values: Tensor  #: (B, S, D)  v
+    carry: Callable[[Tensor], Tensor] = lambda columns: columns  #: G, applied to columns (B, R, n)
+    state: Tensor | None = None  #: the next ``Memory.state``
 
 
 class Attention(nn.Module):
-    """An attention over a memory of fixed size.
+    """An attention over a memory.
 
-    A subclass implements ``write_weights``, ``read_weights`` and, unless it writes the states themselves, ``values``.
-    It sets the attributes below, as class or instance attributes. Other code reads them and never checks the class.
+    A subclass implements ``update`` and ``read_weights``, and ``keys`` if queries are compared with what the slots
+    hold. It sets the attributes below, as class or instance attributes. Other code reads them and never checks the
+    class.
     """
 
     context_size: int  #: D
-    memory_type: type[Any] = Memory  #: the named tuple that ``write`` returns; its first fields are those of ``Memory``
     reads_source: bool = True  #: False: contexts are empty and there is no alignment
     streaming: bool = True  #: ``append`` works, so a source can be written in parts
     streaming_advice: str = "attention=covariance"  #: the override to suggest if ``streaming`` is False
     signed: bool = False  #: alignments can be negative
     needs_trace: bool = True  #: ``align`` needs a memory that was written with ``trace``
-    sequential: bool = False  #: source states must be written one after the other, because k_s depends on the memory
+    exact: bool = False  #: ``update`` gets float32 at least, without autocast: a product of many factors needs it
+    states_per_update: int | None = None  #: at least so many, if an update costs more than a sum; None: all
 
     def __init_subclass__(cls, **settings: Any) -> None:
         """Let the constructor of each subclass raise ValueError for arguments that do not fit their annotations."""
@@ -60,30 +70,29 @@ class Attention(nn.Module):
         if "__init__" in vars(cls):
             cls.__init__ = check_arguments(cls.__init__)  # type: ignore[method-assign]
 
-    def values(self, states: Tensor) -> Tensor:
-        """Return v (B, S, D), the values that the source states (B, S, E) write."""
-        return states
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
+        """Return what the states (B, S, E), which are 0 at padding, change; ``memory`` holds those before them.
 
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """Return k (B, S, R), the weight of each state in each slot; ``start`` (B,) states were written before.
-
-        The weights of padding do not matter: ``write`` and ``append`` mask them.
+        Before the first state, the memory has no slots and no ``Memory.state``.
         """
         raise NotImplementedError
-
-    def write_terms(self, states: Tensor, mask: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-        """Return k (B, R, S) and v (B, S, D), with zeros at padding."""
-        states = clear_padding(states, mask)
-        weights = clear_padding(self.write_weights(states, mask, start), mask)
-        return weights.transpose(1, 2), self.values(states)
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return q (B, Q, R), the weight of each slot in the context of each query (B, Q, H)."""
         raise NotImplementedError
 
+    def keys(self, memory: Memory) -> Tensor | None:
+        """Return the keys (B, R, A) of written slots, computed once per source."""
+        return None
+
+    def values(self, states: Tensor) -> Tensor:
+        """Return v (B, S, D), the values that complete sources (B, S, E) write."""
+        mask = torch.ones_like(states[..., 0], dtype=torch.bool)
+        return self.update(_empty(states, trace=False), states, mask).values
+
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
         """Return the memory of complete sources: states (B, S, E), mask (B, S). ``align`` needs ``trace``."""
-        return self.write_part(states, mask, mask.new_zeros(mask.shape[0], dtype=torch.int64), trace)
+        return self._extend(_empty(states, trace=trace), states, mask, empty=True)
 
     def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
         """Return a new memory that also holds the next part of each source: states (B, S, E), mask (B, S).
@@ -94,25 +103,39 @@ class Attention(nn.Module):
             raise ValueError(
                 f"{type(self).__name__}: needs the whole source at once; call write, or use {self.streaming_advice}"
             )
-        return self.merge_parts(memory, self.write_part(states, mask, memory.length, memory.trace is not None))
+        return self._extend(memory, states, mask, empty=False)
 
-    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
-        """Return the memory of these states only; ``start`` (B,) states come before them."""
-        weights, values = self.write_terms(states, mask, start)
-        return Memory(
-            slots=weights @ values,
-            mass=weights.sum(2),
-            length=mask.sum(1),
-            trace=weights if trace else None,
-        )
+    def _extend(self, memory: Memory, states: Tensor, mask: Tensor, *, empty: bool) -> Memory:
+        states = clear_padding(states, mask)
+        size = states.shape[1]
+        if self.states_per_update is not None and not torch.compiler.is_compiling():
+            size = min(size, max(self.states_per_update, isqrt(size) + 1))  # training then keeps √S memories
+        if self.exact:
+            states = states.to(torch.promote_types(states.dtype, torch.float32))
+        with torch.autocast(states.device.type, enabled=False) if self.exact else nullcontext():
+            if size == states.shape[1]:
+                memory = self._write_part(memory, states, mask, empty=empty)
+            else:
+                for part in zip(torch.split(states, size, dim=1), torch.split(mask, size, dim=1), strict=True):
+                    memory = self._write_part(memory, *part, empty=empty)
+                    empty = False
+        return memory._replace(keys=self.keys(memory))
 
-    def merge_parts(self, memory: Memory, part: Memory) -> Memory:
-        """Return the memory of a source from its beginning, ``memory``, and its next ``part``: the sum of both."""
+    def _write_part(self, memory: Memory, states: Tensor, mask: Tensor, *, empty: bool) -> Memory:
+        weights, values, carry, state = self.update(memory, states, mask)
+        weights = clear_padding(weights, mask).transpose(1, 2)
+        slots, mass = weights @ values, weights.sum(2)
+        if not empty:
+            slots, mass = carry(memory.slots) + slots, carry(memory.mass[..., None])[..., 0] + mass
+        trace = weights
+        if memory.trace is not None and not empty:
+            trace = torch.cat([carry(memory.trace), weights], dim=2)
         return memory._replace(
-            slots=memory.slots + part.slots,
-            mass=memory.mass + part.mass,
-            length=memory.length + part.length,
-            trace=None if memory.trace is None else torch.cat([memory.trace, cast(Tensor, part.trace)], dim=2),
+            slots=slots,
+            mass=mass,
+            length=memory.length + mask.sum(1),
+            state=state,
+            trace=None if memory.trace is None else trace,
         )
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -123,7 +146,9 @@ class Attention(nn.Module):
         """
         require_queries(query)
         weights = self.read_weights(query, memory)
-        return weights @ memory.slots, weights
+        if not self.exact:
+            return weights @ memory.slots, weights
+        return (weights.to(memory.slots.dtype) @ memory.slots).to(weights.dtype), weights
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
         """Return the alignment (B, Q, S) that the read weights (B, Q, R) used. Rows need not sum to 1.
@@ -132,7 +157,13 @@ class Attention(nn.Module):
         """
         if memory.trace is None:
             raise ValueError("memory.trace=None: alignments need the trace; write the memory with trace=True")
-        return weights @ memory.trace
+        return weights.to(memory.trace.dtype) @ memory.trace
+
+
+def _empty(states: Tensor, *, trace: bool) -> Memory:
+    nothing = states.new_zeros(states.shape[0], 0, 0)
+    length = torch.zeros(states.shape[0], dtype=torch.int64, device=states.device)
+    return Memory(nothing, nothing.flatten(1), length, trace=nothing if trace else None)
 
 
 class SourceAttention(Attention):
@@ -144,25 +175,17 @@ class SourceAttention(Attention):
     streaming = False
     needs_trace = False
 
-    def keys(self, states: Tensor) -> Tensor | None:
-        """Return the keys (B, S, A) that queries are compared with, computed once; None: the states are the keys."""
-        return None
-
     def scores(self, query: Tensor, memory: Memory) -> Tensor:
         """Return the score (B, Q, S) of each slot for each query (B, Q, H)."""
         raise NotImplementedError
 
+    def values(self, states: Tensor) -> Tensor:
+        return states
+
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
         """Return the memory of complete sources: states (B, S, E), mask (B, S). ``align`` needs no ``trace``."""
-        states = clear_padding(states, mask)
-        mass = mask.to(states.dtype)
-        return Memory(
-            slots=states,
-            mass=mass,
-            length=mask.sum(1),
-            keys=self.keys(states),
-            mask=mask,
-        )
+        memory = Memory(clear_padding(states, mask), mask.to(states.dtype), mask.sum(1), mask=mask)
+        return memory._replace(keys=self.keys(memory))
 
     def masked_scores(self, query: Tensor, memory: Memory) -> Tensor:
         """Return the scores (B, Q, S), with the lowest finite number at padding.
@@ -181,6 +204,23 @@ class SourceAttention(Attention):
         return weights
 
 
+def softmax_over_source(scores: Tensor, values: Tensor, mask: Tensor, memory: Memory) -> Update:
+    """Return the update of a softmax over the source, with weights exp(score − peak), for scores (B, S, R).
+
+    They cannot overflow, and divided by the mass they are the softmax. A higher score in a later part is a new peak,
+    which rescales the memory: Milakov & Gimelshein (2018), arXiv 1805.02867. The peak needs no gradient: it would
+    cancel. A source without states gets the lowest number as its peak.
+    """
+    lowest = torch.finfo(scores.dtype).min
+    scores = scores.masked_fill(~mask[..., None], lowest)
+    peak = pad(scores.detach(), (0, 0, 0, 1), value=lowest).amax(1)
+    if memory.state is None:
+        return Update((scores - peak[:, None]).exp(), values, state=peak)
+    peak = torch.maximum(memory.state, peak)
+    factor = (memory.state - peak).exp()[..., None]
+    return Update((scores - peak[:, None]).exp(), values, lambda columns: columns * factor, peak)
+
+
 def require_queries(query: Tensor) -> None:
     """Raise ValueError if ``query`` is not (B, Q, H). With (B, H), products would broadcast to a wrong result."""
     if query.dim() != 3:
@@ -190,20 +230,27 @@ def require_queries(query: Tensor) -> None:
         )
 
 
-def map_slots(function: Callable[..., Tensor], *memories: Memory) -> Memory:
-    """Return the first memory with ``function`` of all memories' fields in place of each of its fields but ``length``.
-
-    Fields that are None stay None.
-    """
-    first = memories[0]
-    fields = {
-        name: function(*(getattr(memory, name) for memory in memories))
-        for name, field in first._asdict().items()
-        if field is not None and name != "length"
-    }
-    return first._replace(**fields)
-
-
 def clear_padding(tensor: Tensor, mask: Tensor) -> Tensor:
     """Return the tensor (B, S, …) with zeros at padding. Unlike a product, this also clears ∞ and NaN."""
     return tensor.masked_fill(~mask[..., None], 0)
+
+
+def nonzero(divisor: Tensor) -> Tensor:
+    """Return the divisor, with 1 for a source without states, so that its contexts are 0 and not NaN."""
+    return divisor.where(divisor > 0, 1)
+
+
+def project(layer: nn.Linear, states: Tensor) -> Tensor:
+    """Return ``layer(states)`` in the precision of the states, which may exceed that of the layer's parameters."""
+    if layer.weight.dtype == states.dtype:
+        return cast(Tensor, layer(states))
+    bias = None if layer.bias is None else layer.bias.to(states.dtype)
+    return linear(states, layer.weight.to(states.dtype), bias)
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Return the vectors (…, A) divided by their lengths, at least in float32; zeros stay zeros.
+
+    In float16, the square of a small number is 0, and so is the epsilon of ``normalize``.
+    """
+    return normalize(vectors.to(torch.promote_types(vectors.dtype, torch.float32)), dim=-1)

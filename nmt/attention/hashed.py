@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from nmt.attention.base import Memory, SourceAttention, require_queries
-from nmt.attention.source_softmax import nonzero
+from nmt.attention.base import Memory, SourceAttention, nonzero, require_queries
 from nmt.settings.arguments import Size
 
 BUCKET = 1 << 32  # a code is bucket · BUCKET + position, so that a sort of the codes sorts by bucket, then by position
@@ -51,16 +50,17 @@ class HashedAttention(SourceAttention):
         self.W_q = nn.Linear(query_size, key_size, bias=False)
         self.register_buffer("rotations", torch.randn(rounds, 2, MOST_DIRECTIONS, key_size))
 
-    def keys(self, states: Tensor) -> Tensor:
+    def keys(self, memory: Memory) -> Tensor:
         """Return the keys (B, S, A), of length 1."""
-        return normalize(self.W_k(states), dim=2)
+        return normalize(self.W_k(memory.slots), dim=2)
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
+        """Return the memory of the sources, whose state (B, rounds, S) are sorted codes of the positions."""
         memory = super().write(states, mask, trace)
         assert memory.keys is not None
         code = self.buckets(memory.keys, memory.length).masked_fill(~mask[:, None], MOST_DIRECTIONS**2 * 4) * BUCKET
         position = torch.arange(mask.shape[1], device=mask.device)
-        return memory._replace(order=(code + position).sort(dim=2).values)
+        return memory._replace(state=(code + position).sort(dim=2).values)
 
     @torch.no_grad()
     def buckets(self, vectors: Tensor, length: Tensor) -> Tensor:
@@ -80,14 +80,14 @@ class HashedAttention(SourceAttention):
     @torch.no_grad()
     def visible(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Return the positions (B, Q, rounds · chunk) that projected queries (B, Q, A) see, and which are real."""
-        assert memory.order is not None
+        assert memory.state is not None
         bucket = self.buckets(query, memory.length) * BUCKET
-        start = (memory.order[:, :, None] < bucket[..., None]).sum(3)
+        start = (memory.state[:, :, None] < bucket[..., None]).sum(3)
         last = memory.length[:, None, None]
         start = start.minimum((last - self.chunk).clamp(min=0))
         rank = start[..., None] + torch.arange(self.chunk, device=query.device)  # (B, rounds, Q, chunk)
-        index = rank.clamp(max=memory.order.shape[2] - 1).flatten(2)
-        position = memory.order.gather(2, index).reshape(rank.shape) % BUCKET
+        index = rank.clamp(max=memory.state.shape[2] - 1).flatten(2)
+        position = memory.state.gather(2, index).reshape(rank.shape) % BUCKET
         real = rank < last[..., None]
         return position.transpose(1, 2).flatten(2), real.transpose(1, 2).flatten(2)
 

@@ -18,14 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, pad
 
-from nmt.attention.base import Attention, Memory, clear_padding
-from nmt.attention.source_softmax import nonzero, to_common_peak, write_softmax
+from nmt.attention.base import Attention, Memory, Update, nonzero, softmax_over_source
 from nmt.settings.arguments import Size
 
 FeatureMap = Literal["elu", "taylor", "taylor2", "hedgehog", "features", "softmax", "scaling", "identity"]
 COMBINABLE = {"elu", "features"}
 """Maps with as many features as a key has numbers, all positive, so that one may be for queries and one for keys."""
-LARGEST_KEY = 40.0  # exp(40) is 2e17: sums of products with it stay far below the largest float32 number
 
 
 class KernelAttention(Attention):
@@ -62,11 +60,7 @@ class KernelAttention(Attention):
         key_size: Size = 64,
     ) -> None:
         super().__init__()
-        if key_feature_map not in (None, feature_map) and not {feature_map, key_feature_map} <= COMBINABLE:
-            raise ValueError(
-                f"attention.key_feature_map={key_feature_map}: has other features than feature_map={feature_map}; only "
-                f"{' and '.join(sorted(COMBINABLE))} can be combined"
-            )
+        require_combinable(feature_map, key_feature_map)
         self.context_size = state_size
         self.feature_map = feature_map
         self.key_feature_map = key_feature_map or feature_map
@@ -74,54 +68,60 @@ class KernelAttention(Attention):
         self.W_k = nn.Linear(state_size, key_size, bias=False)
         self.W_q = nn.Linear(query_size, key_size, bias=False)
 
-    def features(self, projected: Tensor, feature_map: FeatureMap) -> Tensor:
-        """Return φ (…, R) of projected keys or queries (…, A)."""
-        match feature_map:
-            case "elu":  # elu(x) + 1 would lose exp(x) in the rounding of the sum
-                return torch.where(projected > 0, projected + 1, projected.clamp(max=0).exp())
-            case "taylor":
-                return pad(normalize(projected, dim=-1), (1, 0), value=1.0)
-            case "taylor2":
-                return _second_order(projected)
-            case "hedgehog":
-                return torch.cat([projected.softmax(-1), (-projected).softmax(-1)], dim=-1)
-            case "features":
-                return projected.softmax(-1)
-        return projected
-
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """Return φ(k_s) (B, S, R); for ``softmax`` the exponential of keys limited to ±40.
-
-        Only causal self-attention uses the latter: a peak would let later keys change the weights of earlier ones.
-        """
-        features = self.features(self.W_k(states), self.key_feature_map)
-        return features.clamp(-LARGEST_KEY, LARGEST_KEY).exp() if self.feature_map == "softmax" else features
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
+        """Return φ(k_s) (B, S, R) as weights; ``softmax`` writes exp(k_s − peak), so that it cannot overflow."""
+        keys = self.W_k(states)
+        if self.feature_map == "softmax":
+            return softmax_over_source(keys.to(states.dtype), states, mask, memory)
+        return Update(features(keys, self.key_feature_map), states)
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return φ(q_t) (B, Q, R), divided by the divisor of the paper."""
-        projected = self.W_q(query)
-        if self.feature_map == "elu":  # a common factor of the features cancels: let the largest be at least 1
-            projected = projected - projected.amax(2, keepdim=True).clamp(max=0)
-        features = self.features(projected, self.feature_map)
-        if self.feature_map == "identity":
-            return features
-        if self.feature_map == "scaling":  # the paper divides keys and queries by √S; only a read knows S
-            return features / memory.length.clamp(min=1)[:, None, None].to(features.dtype)
-        if self.feature_map == "softmax":
-            return features.softmax(2) / nonzero(memory.mass)[:, None]
-        exact = features.to(torch.promote_types(features.dtype, torch.float32))  # a sum over S exceeds float16
-        with torch.autocast(features.device.type, enabled=False):
-            return (exact / nonzero(exact @ memory.mass[:, :, None].to(exact.dtype))).to(features.dtype)
+        return divided_features(self.W_q(query), self.feature_map, memory.mass, memory.length)
 
-    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
-        """Return the memory of these states; ``softmax`` writes exp(k_s − peak), so that it cannot overflow."""
-        if self.feature_map != "softmax":
-            return super().write_part(states, mask, start, trace)
-        states = clear_padding(states, mask)
-        return write_softmax(self.W_k(states).to(states.dtype), states, mask, trace)
 
-    def merge_parts(self, memory: Memory, part: Memory) -> Memory:
-        return super().merge_parts(*to_common_peak(memory, part))
+def require_combinable(feature_map: FeatureMap, key_feature_map: FeatureMap | None) -> None:
+    """Raise ValueError unless queries can have the one map and keys the other."""
+    if key_feature_map not in (None, feature_map) and not {feature_map, key_feature_map} <= COMBINABLE:
+        raise ValueError(
+            f"attention.key_feature_map={key_feature_map}: has other features than feature_map={feature_map}; only "
+            f"{' and '.join(sorted(COMBINABLE))} can be combined"
+        )
+
+
+def features(projected: Tensor, feature_map: FeatureMap) -> Tensor:
+    """Return φ (…, R) of projected keys or queries (…, A); that of ``softmax`` is not computed here."""
+    match feature_map:
+        case "elu":  # elu(x) + 1 would lose exp(x) in the rounding of the sum
+            return torch.where(projected > 0, projected + 1, projected.clamp(max=0).exp())
+        case "taylor":
+            return pad(normalize(projected, dim=-1), (1, 0), value=1.0)
+        case "taylor2":
+            return _second_order(projected)
+        case "hedgehog":
+            return torch.cat([projected.softmax(-1), (-projected).softmax(-1)], dim=-1)
+        case "features":
+            return projected.softmax(-1)
+    return projected
+
+
+def divided_features(projected: Tensor, feature_map: FeatureMap, mass: Tensor, length: Tensor) -> Tensor:
+    """Return φ(q) (B, Q, R), divided as the paper does, of projected queries (B, Q, A).
+
+    ``mass`` (B, R) is the sum of the features of the keys, and ``length`` (B,) their number.
+    """
+    if feature_map == "elu":  # a common factor of the features cancels: let the largest be at least 1
+        projected = projected - projected.amax(2, keepdim=True).clamp(max=0)
+    queries = features(projected, feature_map)
+    if feature_map == "identity":
+        return queries
+    if feature_map == "scaling":  # the paper divides keys and queries by √S; only a read knows S
+        return queries / length.clamp(min=1)[:, None, None].to(queries.dtype)
+    if feature_map == "softmax":
+        return queries.softmax(2) / nonzero(mass)[:, None]
+    exact = queries.to(torch.promote_types(queries.dtype, torch.float32))  # a sum over S exceeds float16
+    with torch.autocast(queries.device.type, enabled=False):
+        return (exact / nonzero(exact @ mass[:, :, None].to(exact.dtype))).to(queries.dtype)
 
 
 def _second_order(x: Tensor) -> Tensor:

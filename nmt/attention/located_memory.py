@@ -11,7 +11,7 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 
-from nmt.attention.base import Attention, Memory
+from nmt.attention.base import Attention, Memory, Update
 from nmt.settings.arguments import Size
 
 SHARPNESS = 8.0  # of γ at the start: with K ≥ |S|, each slot then holds almost one source state
@@ -38,10 +38,10 @@ class LocatedMemoryAttention(Attention):
         self.W_c = nn.Linear(state_size, query_size, bias=False)
         self.gamma = nn.Parameter(torch.full((), SHARPNESS))
 
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Return α (B, S, K), the weight of each source state in each context."""
         scores = self.W_alpha(states)
-        return torch.softmax(scores - self.gamma * self.distances(mask, scores.dtype), dim=2)
+        return Update(torch.softmax(scores - self.gamma * self.distances(mask, scores.dtype), dim=2), states)
 
     def distances(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
         """Return n² (s/|S| − k/K)² (B, S, K), the squared distance of each source state from each stretch."""
@@ -52,9 +52,9 @@ class LocatedMemoryAttention(Attention):
         stretch = (torch.arange(slots, device=mask.device, dtype=exact) + 0.5) / slots
         return (length.clamp(max=slots) * (state - stretch)).square().to(dtype)
 
-    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
-        memory = super().write_part(states, mask, start, trace)
-        return memory._replace(keys=self.W_c(memory.slots / masses(memory)[..., None]))
+    def keys(self, memory: Memory) -> Tensor:
+        """Return M W_c (B, K, H)."""
+        return self.W_c(memory.slots / masses(memory)[..., None])  # type: ignore[no-any-return]
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return β / Σ_s α_s (B, Q, K), the weight of the sum of states in each slot for each query."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from nmt.attention.base import Attention, Memory, clear_padding
+from nmt.attention.base import Attention, Memory, Update, clear_padding
 from nmt.errors import SourceTooLong
 from nmt.settings.arguments import Count, Size
 
@@ -25,6 +25,8 @@ class LowRankAttention(Attention):
     E and F (K × ``max_length``) weigh source positions, so a source longer than ``max_length`` cannot be written.
     """
 
+    signed = True  # F can be negative
+
     def __init__(
         self,
         *,
@@ -36,23 +38,20 @@ class LowRankAttention(Attention):
     ) -> None:
         super().__init__()
         self.context_size = state_size
-        self.signed = True  # F can be negative
         self.W_k = nn.Linear(state_size, key_size, bias=False)
         self.W_q = nn.Linear(query_size, key_size, bias=False)
         self.E, self.F = (nn.Parameter(torch.empty(slots, max_length).normal_(std=1 / sqrt(slots))) for _ in range(2))
 
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """Return column s of F for each source position s (B, S, K)."""
-        return self._columns(self.F, mask, start)
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
+        """Return the columns of F as weights, and E H (B, K, E) as the state."""
+        position = memory.length[:, None] + mask.cumsum(1) - 1
+        compressed = clear_padding(columns(self.E, position, self), mask).transpose(1, 2) @ states
+        state = compressed if memory.state is None else memory.state + compressed
+        return Update(columns(self.F, position, self), states, state=state)
 
-    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
-        states = clear_padding(states, mask)
-        compress = clear_padding(self._columns(self.E, mask, start), mask).transpose(1, 2)
-        return super().write_part(states, mask, start, trace)._replace(keys=self.W_k(compress @ states))  # W_k (E H)
-
-    def merge_parts(self, memory: Memory, part: Memory) -> Memory:
-        assert memory.keys is not None and part.keys is not None
-        return super().merge_parts(memory, part)._replace(keys=memory.keys + part.keys)
+    def keys(self, memory: Memory) -> Tensor:
+        """Return E K (B, K, A)."""
+        return self.W_k(memory.state)  # type: ignore[no-any-return]
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return a softmax over the K compressed positions (B, Q, K)."""
@@ -60,12 +59,8 @@ class LowRankAttention(Attention):
         scores = self.W_q(query) @ memory.keys.transpose(1, 2)
         return torch.softmax(scores / sqrt(memory.keys.shape[2]), dim=2)
 
-    def _columns(self, projection: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """Return the columns of ``projection`` (K × max_length) for the S positions from ``start`` on (B, S, K)."""
-        return position_columns(projection, start[:, None] + mask.cumsum(1) - 1, self)
 
-
-def position_columns(projection: Tensor, position: Tensor, module: nn.Module) -> Tensor:
+def columns(projection: Tensor, position: Tensor, module: nn.Module) -> Tensor:
     """Return the columns of ``projection`` (K × max_length) at each ``position`` (B, S) of a source (B, S, K).
 
     Raises SourceTooLong, naming the class of ``module``, if there is no such column; an exported graph fails there.

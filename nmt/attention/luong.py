@@ -47,9 +47,9 @@ class LuongAttention(SourceAttention):
             self.W_a_query = nn.Linear(query_size, query_size, bias=False)
             self.v_a = nn.Linear(query_size, 1, bias=False)
 
-    def keys(self, states: Tensor) -> Tensor | None:
+    def keys(self, memory: Memory) -> Tensor | None:
         """Return the source states after their part of W_a (B, S, H)."""
-        return self.W_a_state(states) if self.score in ("general", "concat") else None
+        return self.W_a_state(memory.slots) if self.score in ("general", "concat") else None
 
     def scores(self, query: Tensor, memory: Memory) -> Tensor:
         keys = memory.slots if memory.keys is None else memory.keys

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from nmt.attention.base import Attention, Memory
+from nmt.attention.base import Attention, Memory, Update
 from nmt.settings.arguments import Count, Size
 
 Score = Literal["softmax", "sigmoid"]
@@ -56,12 +56,12 @@ class MemoryAttention(Attention):
         self.W_alpha = nn.Linear(state_size, slots, bias=False)
         self.W_beta = nn.Linear(query_size, slots, bias=False)
 
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Return α (B, S, K), the weight of each source state in each context."""
         scores = self.W_alpha(states)
         if self.position_encoding:
-            scores = scores * self.positions(mask, start, scores.dtype)
-        return score(self.write_score, scores)
+            scores = scores * self.positions(mask, memory.length, scores.dtype)
+        return Update(score(self.write_score, scores), states)
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return β (B, Q, K), the weight of each context for each query. It depends on the query only."""

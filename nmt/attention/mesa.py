@@ -11,14 +11,13 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from nmt.attention.base import Memory
-from nmt.attention.decaying import DecayingAttention, Update, project, unit
+from nmt.attention.base import Attention, Memory, Update, project, unit
 from nmt.settings.arguments import AtLeast, Size
 
 NEWTON_STEPS = 16  # enough for eigenvalues from 1 to 4 million
 
 
-class MesaAttention(DecayingAttention):
+class MesaAttention(Attention):
     """Attention by ridge regression: the linear map from k_s to h_s with the least squared error, applied to q_t.
 
     c_t = (Σ_s h_s k_sᵀ)(Σ_s k_s k_sᵀ + λI)⁻¹ q_t.
@@ -30,13 +29,13 @@ class MesaAttention(DecayingAttention):
     """
 
     signed = True
+    exact = True
 
     def __init__(
         self, *, state_size: Size, query_size: Size, key_size: Size = 128, ridge: Annotated[float, AtLeast(0.001)] = 1.0
     ) -> None:
         super().__init__()
         self.context_size = state_size
-        self.rank = key_size
         self.ridge = ridge
         self.W_k = nn.Linear(state_size, key_size, bias=False)
         self.W_q = nn.Linear(query_size, key_size, bias=False)
@@ -47,28 +46,29 @@ class MesaAttention(DecayingAttention):
         """Return q_t (B, Q, R)."""
         return (self.g * unit(self.W_q(query))).to(query.dtype)
 
-    def empty(self, states: Tensor, trace: bool) -> Memory:
-        """Return an empty memory with P = I / λ as its keys."""
-        memory = super().empty(states, trace)
-        identity = torch.eye(self.rank, dtype=memory.slots.dtype, device=states.device)
-        return memory._replace(keys=(identity / self.ridge).expand(states.shape[0], -1, -1))
-
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Return the update of ``memory`` by the states: they write with P' k, and P decays to P'.
 
-        The new P' solves (I + P Σ k kᵀ) P' = P.
+        P is I / λ at first. The new P' solves (I + P Σ k kᵀ) P' = P.
         """
-        assert memory.keys is not None
         keys = unit(project(self.W_k, states))
+        before = memory.state
+        if before is None:
+            identity = torch.eye(keys.shape[2], dtype=keys.dtype, device=keys.device)
+            before = (identity / self.ridge).expand(keys.shape[0], -1, -1)
         exact = keys.double()  # float32 loses all digits if λ is small
-        inverse = memory.keys.double()
-        if not torch.compiler.is_exporting() and states.shape[1] < self.rank:
+        inverse = before.double()
+        if not torch.compiler.is_exporting() and states.shape[1] < keys.shape[2]:
             projected = exact @ inverse  # P' Kᵀ = P Kᵀ (I + K P Kᵀ)⁻¹ is a smaller system, and P is symmetric
             weights = solve(projected @ exact.transpose(1, 2), projected).transpose(1, 2)
         else:
             weights = solve(inverse @ (exact.transpose(1, 2) @ exact), inverse) @ exact.transpose(1, 2)
         weights = weights.to(keys.dtype)
-        return Update(lambda columns: columns - weights @ (keys @ columns), weights, states)
+
+        def carry(columns: Tensor) -> Tensor:
+            return columns - weights @ (keys @ columns)
+
+        return Update(weights.transpose(1, 2), states, carry, carry(before))
 
 
 def solve(matrix: Tensor, right: Tensor) -> Tensor:

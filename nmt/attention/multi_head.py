@@ -5,11 +5,11 @@ Vaswani et al. (2017), Attention Is All You Need, arXiv 1706.03762, §3.2.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from torch import Tensor, nn, unflatten
 
-from nmt.attention.base import Attention, Memory, SourceAttention, clear_padding, map_slots, require_queries
+from nmt.attention.base import Attention, Memory, SourceAttention, clear_padding, require_queries
 from nmt.settings.arguments import Size
 
 
@@ -58,18 +58,10 @@ class MultiHeadAttention(Attention):
         self.streaming_advice = _inside(self.inner.streaming_advice)
         self.signed = self.inner.signed
         self.needs_trace = self.inner.needs_trace
-        self.sequential = self.inner.sequential
         self.W_s = nn.Linear(state_size, state_size, bias=False)
         self.W_q = nn.Linear(query_size, query_size, bias=False)
         self.W_o = nn.Linear(self.context_size, self.context_size, bias=False)
         self.W_v = nn.Linear(state_size, state_size, bias=False) if separate_values else None
-
-    def values(self, states: Tensor) -> Tensor:
-        """Return the values (B, S, D), one head after the other, before W_o."""
-        if self.W_v is not None:
-            values: Tensor = self.W_v(states)
-            return values
-        return self._join_heads(self.inner.values(self.split_heads(self.W_s(states))))
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
         memory = self.inner.write(*self._project(states, mask), trace=trace)
@@ -98,8 +90,11 @@ class MultiHeadAttention(Attention):
     def split_memory(self, memory: Memory) -> Memory:
         """Return the memory with one row per head, as ``inner`` wrote it. The fields are views, except ``length``."""
         heads = self.heads
-        split = map_slots(lambda x: x.reshape(x.shape[0] * heads, x.shape[1] // heads, *x.shape[2:]), memory)
-        return split._replace(length=memory.length.repeat_interleave(heads))
+        fields = {
+            name: field.reshape(field.shape[0] * heads, field.shape[1] // heads, *field.shape[2:])
+            for name, field in _slots(memory)
+        }
+        return memory._replace(**fields, length=memory.length.repeat_interleave(heads))
 
     def _join_heads(self, split: Tensor) -> Tensor:
         """Return (B·H, n, m) as (B, n, H·m)."""
@@ -107,12 +102,17 @@ class MultiHeadAttention(Attention):
 
     def _join_memory(self, memory: Memory) -> Memory:
         """Return the memory with one row per source; the inverse of ``split_memory``."""
-        joined = map_slots(lambda field: field.unflatten(0, (-1, self.heads)).flatten(1, 2), memory)
-        return joined._replace(length=memory.length[:: self.heads])
+        fields = {name: unflatten(field, 0, (-1, self.heads)).flatten(1, 2) for name, field in _slots(memory)}
+        return memory._replace(**fields, length=memory.length[:: self.heads])
 
     def _project(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return W_s h (B·H, S, E/H) and the mask (B·H, S), one row per head."""
         return self.split_heads(self.W_s(clear_padding(states, mask))), mask.repeat_interleave(self.heads, dim=0)
+
+
+def _slots(memory: Memory) -> Iterator[tuple[str, Tensor]]:
+    """Yield the fields of the memory with one row per slot, as all but ``length`` are, and their names."""
+    return ((name, field) for name, field in memory._asdict().items() if field is not None and name != "length")
 
 
 def _inside(message: str) -> str:

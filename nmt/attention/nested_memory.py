@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nmt.attention.base import Memory
+from nmt.attention.base import Memory, Update
 from nmt.attention.memory import MemoryAttention, Score, score
 from nmt.kernels.products import linear
 from nmt.settings.arguments import Count, Size
@@ -62,13 +62,13 @@ class NestedMemoryAttention(MemoryAttention):
             raise ValueError("NestedMemoryAttention: each call in training uses other slots; call eval() first")
         return super().append(memory, states, mask)
 
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Return α (B, S, n)."""
         used = self.random_slots() if self.training else self.used
         scores = linear(states, self.W_alpha.weight[:used])
         if self.position_encoding:
-            scores = scores * self.positions(mask, start, scores.dtype)[..., :used]
-        return score(self.write_score, scores)
+            scores = scores * self.positions(mask, memory.length, scores.dtype)[..., :used]
+        return Update(score(self.write_score, scores), states)
 
     def random_slots(self) -> int:
         """Return K, K/2, K/4 or K/8, rounded down, with equal probability."""

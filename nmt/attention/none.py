@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from nmt.attention.base import Attention, Memory
+from nmt.attention.base import Attention, Memory, Update
 from nmt.settings.arguments import Size
 
 
@@ -20,11 +20,8 @@ class NoAttention(Attention):
         super().__init__()
         self.context_size = 0
 
-    def values(self, states: Tensor) -> Tensor:
-        return states[..., :0]
-
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        return states[..., :0]
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
+        return Update(states[..., :0], states[..., :0])
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         return query[..., :0]

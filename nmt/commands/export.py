@@ -31,7 +31,7 @@ HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-t
   nmt-export model=runs/adapter output=deployed              merges an adapter that nmt-train adapt=lora has trained
   nmt-translate model=deployed < in.txt                      needs only the packages in deployed/requirements.txt
 
-Attentions that write the source states one by one (delta, gated_delta, general_covariance with recall=true) still need
+Attentions that write the source states one by one (delta, gated_delta, general_covariance with recall) still need
 torch to encode the source, so output= refuses them."""
 
 
@@ -86,8 +86,6 @@ def _write(options: ExportOptions, deployment: Path | None = None) -> Path:
         if card.is_file():
             shutil.copyfile(card, deployment / CARD_FILE)
         return deployment
-    if trained.model.attention.sequential:
-        print(f"note: {trained.properties.attention.name} attention is sequential, so torch still encodes the source")
     return export(trained, Path(options.model), likely, engines=engines, fingerprint=fingerprint)
 
 

@@ -224,7 +224,7 @@ def _line(trained: TrainedModel, tensors: dict[str, Tensor]) -> EncodedLine:
         {name.removeprefix(f"{part}."): field.to(device) for name, field in tensors.items() if name.startswith(part)}
         for part in ("memory", "final")
     )
-    source = Source(trained.model.attention.memory_type(**memory), Final(final["hidden"], final.get("cell")))
+    source = Source(Memory(**memory), Final(final["hidden"], final.get("cell")))
     if "ids" not in tensors:
         return EncodedLine(source, int(tensors["seed"]))
     return EncodedLine(source, int(tensors["seed"]), tensors["ids"].tolist(), PieceWords(*tensors["words"].tolist()))

@@ -45,7 +45,7 @@ PARTS: dict[str, tuple[PluginPoint, dict[str, Any]]] = {
         ATTENTION,
         {
             "context_size": Annotated[int, AtLeast(0)],
-            **dict.fromkeys(("reads_source", "streaming", "signed", "needs_trace", "sequential"), bool),
+            **dict.fromkeys(("reads_source", "streaming", "signed", "needs_trace"), bool),
         },
     ),
     "decoder": (

@@ -27,7 +27,6 @@ class CovarianceGRUEncoder(nn.Module):
     keeps one C per chunk, not per state.
     """
 
-    exportable: ClassVar[bool] = False
     resumable: ClassVar[bool] = True
 
     @check_arguments

@@ -248,15 +248,12 @@ class LSTMDecoder(RecurrentDecoder):
     """Decoder with long short-term memory (Hochreiter & Schmidhuber 1997)."""
 
     unit = LSTM
-    exportable: ClassVar[bool] = True
-    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
 
 
 class GRUDecoder(RecurrentDecoder):
     """Decoder with gated recurrent units (Cho et al. 2014)."""
 
     unit = GRU
-    exportable: ClassVar[bool] = True
 
 
 class SSRUDecoder(RecurrentDecoder):
@@ -266,14 +263,12 @@ class SSRUDecoder(RecurrentDecoder):
     """
 
     unit = SSRU
-    exportable: ClassVar[bool] = True
 
 
 class MinGRUDecoder(RecurrentDecoder):
     """Decoder with minimal gated recurrent units (Feng et al. 2024), in the form without logarithms."""
 
     unit = MINGRU
-    exportable: ClassVar[bool] = True
 
 
 def tie_output(output: nn.Linear, embedding: nn.Embedding) -> None:

@@ -119,15 +119,12 @@ class LSTMEncoder(RecurrentEncoder):
     """Long short-term memory (Hochreiter & Schmidhuber 1997)."""
 
     unit = LSTM
-    exportable: ClassVar[bool] = True
-    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
 
 
 class GRUEncoder(RecurrentEncoder):
     """Gated recurrent units (Cho et al. 2014), which need three quarters of the weights of an LSTM."""
 
     unit = GRU
-    exportable: ClassVar[bool] = True
 
 
 def reversal(lengths: Tensor, size: int) -> Tensor:

@@ -139,8 +139,6 @@ class TransformerEncoder(nn.Module):
     """
 
     final_states: ClassVar[int] = 1
-    exportable: ClassVar[bool] = True
-    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
 
     @check_arguments
     def __init__(
@@ -202,9 +200,6 @@ class TransformerDecoder(Decoder):
     final state.
     """
 
-    exportable: ClassVar[bool] = True
-    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
-
     @check_arguments
     def __init__(
         self,
@@ -242,10 +237,11 @@ class TransformerDecoder(Decoder):
         )
         self.blocks = new_layers("decoder", layers, new_layer)
         for block in self._layers():
-            if problem := block.self_attention.not_causal:
-                name = type(block.self_attention).__name__
+            kind = type(block.self_attention)
+            if kind.causal is SelfAttention.causal:
                 raise ValueError(
-                    f"decoder.self_attention={name}: {problem}; choose another for the decoder, such as linear"
+                    f"decoder.self_attention={kind.__name__}: cannot hide later positions; choose another for the "
+                    "decoder, such as linear"
                 )
         self.norm = nn.LayerNorm(hidden_size)
         self.output = nn.Linear(hidden_size, embedding.num_embeddings)

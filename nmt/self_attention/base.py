@@ -28,17 +28,11 @@ State = tuple[Tensor, ...]
 class SelfAttention(nn.Module):
     """W_o [o¹; …; oᴴ], where every position of head i attends to the other positions of its sequence.
 
-    A subclass implements ``both_sides``. Unless it sets ``not_causal``, it also implements ``causal``, ``start`` and
-    ``advance``. A constructor accepts ``size`` and ``heads``, and ``max_length`` if it needs the length of the longest
-    training source; its other arguments are the keys of its YAML file.
+    A subclass implements ``both_sides`` and, for decoders, ``causal``, ``start`` and ``advance``. A
+    constructor accepts ``size`` and ``heads``, and ``max_length`` if it needs the length of the longest training
+    source; its other arguments are the keys of its YAML file.
     """
 
-    exportable: ClassVar[bool] = False
-    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
-    steps_exportable: ClassVar[bool] = True
-    """Whether it can also export the steps of a decoder with this class."""
-    not_causal: ClassVar[str | None] = None
-    """Why no decoder can use this class; None: ``causal``, ``start`` and ``advance`` work."""
     projections: ClassVar[int] = 3
     """Queries, keys and values."""
 

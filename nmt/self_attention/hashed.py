@@ -42,7 +42,6 @@ class HashedSelfAttention(BlockSelfAttention):
     compares t with all positions.
     """
 
-    exportable: ClassVar[bool] = True
     projections: ClassVar[int] = 2  # queries are also keys
     rotations: Tensor
 

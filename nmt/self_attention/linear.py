@@ -6,19 +6,19 @@ arXiv 2006.16236, with the feature maps of ``KernelAttention``.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import pad
 
-from nmt.attention.base import Memory, clear_padding
-from nmt.attention.kernel import FeatureMap, KernelAttention
-from nmt.attention.source_softmax import write_softmax
+from nmt.attention.base import clear_padding
+from nmt.attention.kernel import FeatureMap, divided_features, features, require_combinable
 from nmt.self_attention.base import Projected, SelfAttention, State
 from nmt.self_attention.blocks import in_blocks, in_sequence
 
 CHUNK = 64  # positions
+LARGEST_KEY = 40.0  # exp(40) is 2e17: sums of products with it stay far below the largest float32 number
 
 
 class Sums(NamedTuple):
@@ -36,31 +36,26 @@ class LinearSelfAttention(SelfAttention):
     The latter clips keys to ±40 there: a maximum would let later keys change the weights of earlier ones.
     """
 
-    exportable: ClassVar[bool] = True
-
     def __init__(
         self, *, size: int, heads: int, feature_map: FeatureMap = "elu", key_feature_map: FeatureMap | None = None
     ) -> None:
         super().__init__(size=size, heads=heads)
-        self.kernel = KernelAttention(
-            state_size=self.head_size,
-            query_size=self.head_size,
-            key_size=self.head_size,
-            feature_map=feature_map,
-            key_feature_map=key_feature_map,
-        )
-        for name in ("W_k", "W_q"):
-            self.kernel.add_module(name, nn.Identity())  # W_qkv has projected keys and queries
+        require_combinable(feature_map, key_feature_map)
+        self.feature_map = feature_map
+        self.key_feature_map = key_feature_map or feature_map
 
     def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
         queries, keys, values = (part.flatten(0, 1) for part in projected)
         mask = mask.repeat_interleave(self.heads, dim=0)
-        if self.kernel.feature_map == "softmax":
-            memory = write_softmax(keys, clear_padding(values, mask), mask, trace=False)
+        if self.feature_map == "softmax":
+            keys = keys.masked_fill(~mask[..., None], torch.finfo(keys.dtype).min).softmax(1)
+            keys = clear_padding(keys, mask)
+            mass = torch.ones_like(keys[:, 0])
         else:
-            keys = clear_padding(self._key_features(keys), mask)
-            memory = Memory(keys.transpose(1, 2) @ values, keys.sum(1), mask.sum(1))
-        return self._split(self.kernel.read(queries, memory)[0])
+            keys = clear_padding(features(keys, self.key_feature_map), mask)
+            mass = keys.sum(1)
+        queries = divided_features(queries, self.feature_map, mass, mask.sum(1))
+        return self._split(queries @ (keys.transpose(1, 2) @ values))
 
     def causal(self, projected: Projected) -> Tensor:
         queries, keys, values = (part.flatten(0, 1) for part in projected)
@@ -70,9 +65,9 @@ class LinearSelfAttention(SelfAttention):
         return self._split(chunked_form(queries.view(*keys.shape[:2], -1), keys, values))
 
     def start(self, like: Tensor) -> State:
-        features = self._key_features(like.new_zeros(1, 1, self.head_size)).shape[2]
+        count = self._key_features(like.new_zeros(1, 1, self.head_size)).shape[2]
         rows = (like.shape[0], 1)
-        mass = like.new_zeros(*rows, self.heads, features)
+        mass = like.new_zeros(*rows, self.heads, count)
         length = torch.zeros(rows, dtype=torch.int64, device=like.device)
         return Sums(mass.new_zeros(*mass.shape, self.head_size), mass, length)
 
@@ -92,13 +87,13 @@ class LinearSelfAttention(SelfAttention):
 
     def _key_features(self, keys: Tensor) -> Tensor:
         """Return φ(k) (M, T, R) of keys (M, T, d)."""
-        mask = torch.ones(keys.shape[:2], dtype=torch.bool, device=keys.device)
-        return self.kernel.write_weights(keys, mask, mask.new_zeros(len(mask), dtype=torch.int64))
+        if self.feature_map == "softmax":
+            return keys.clamp(-LARGEST_KEY, LARGEST_KEY).exp()
+        return features(keys, self.key_feature_map)
 
     def _query_features(self, queries: Tensor, mass: Tensor, length: Tensor) -> Tensor:
         """Return φ(q) (M, R) after division, for queries (M, d) that each see ``length`` (M,) keys of mass (M, R)."""
-        memory = Memory(mass[:, :, None], mass, length)
-        return self.kernel.read_weights(queries[:, None], memory)[:, 0]
+        return divided_features(queries[:, None], self.feature_map, mass, length)[:, 0]
 
 
 def masked_form(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ attention.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -36,9 +36,6 @@ class PooledSelfAttention(SelfAttention):
     Causally, a block is seen by the positions after it. A position also sees its own block up to itself, without
     compression: in the paper, the first block sees a zero. A step reads t / m + m keys, and stores as many.
     """
-
-    exportable: ClassVar[bool] = True
-    steps_exportable: ClassVar[bool] = False  # the sizes of the state do not grow with every step
 
     def __init__(self, *, size: int, heads: int, stride: Size = 3) -> None:
         super().__init__(size=size, heads=heads)
@@ -70,6 +67,8 @@ class PooledSelfAttention(SelfAttention):
         return Compressed(empty, empty, empty, empty)
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
+        if torch.compiler.is_exporting():
+            raise NotImplementedError("the sizes of the state do not grow with every step")
         pooled = state[:2]
         recent = append(state[2:], projected.keys, projected.values)
         output = attend_hypotheses(projected.queries, *append(pooled, *recent))

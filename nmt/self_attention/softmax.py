@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,8 +21,6 @@ class Cache(NamedTuple):
 
 class SoftmaxSelfAttention(SelfAttention):
     """o_t = Σ_s softmax_s(q_t · k_s / √d) v_s. A step costs O(T)."""
-
-    exportable: ClassVar[bool] = True
 
     def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
         return attend(projected, mask[:, None, None])

@@ -5,8 +5,6 @@ Child et al. (2019), Generating Long Sequences with Sparse Transformers, arXiv 1
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -31,8 +29,6 @@ class StridedSelfAttention(BlockSelfAttention, SoftmaxSelfAttention):
     Causally, only s ≤ t are seen, and a step reads l + t / l positions. All heads see both parts of the pattern, which
     the paper calls a merged head.
     """
-
-    exportable: ClassVar[bool] = True
 
     def __init__(self, *, size: int, heads: int, stride: Size = 16) -> None:
         super().__init__(size=size, heads=heads)

@@ -5,7 +5,7 @@ Beltagy, Peters & Cohan (2020), Longformer: The Long-Document Transformer, arXiv
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,8 +41,6 @@ class WindowSelfAttention(BlockSelfAttention):
     O(w), and its state has a constant size. In the paper, global positions have separate projections; here, all
     positions share theirs.
     """
-
-    exportable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -176,7 +176,7 @@ def plain(settings: Any) -> Any:
 
 
 def describe_setting(setting: Any) -> str:
-    """Return a setting as text; a block as its class with its settings: ``CovarianceAttention(gated=true)``."""
+    """Return a setting as text; a block as its class with its settings: ``CovarianceAttention(gate=value)``."""
     if isinstance(setting, Mapping) and "_target_" in setting:
         name = setting["_target_"].rpartition(".")[2]
         settings = ", ".join(f"{key}={describe_setting(value)}" for key, value in setting.items() if key != "_target_")

@@ -146,9 +146,6 @@ def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str]) -> 
         warn(f"not exported: {reason(error)}; repeat with: {command}")
     else:
         print_message(f"exported in {time.perf_counter() - started:.1f} s; export=false skips this")
-        if trained.model.attention.sequential:
-            name = trained.properties.attention.name
-            print_message(f"{name} attention is sequential, so torch still encodes the source")
 
 
 def _log_tokenizer(config: Train, prepared: Prepared) -> None:

@@ -1,66 +1,212 @@
-"""Reference for the attentions: plain NumPy, one source and one query at a time."""
+"""Each attention as a loop over states and queries, written from its paper.
+
+A loop takes the attention, one source h (S, E) and one query q (H,), and returns the context (D,) and alignment (S,).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import exp
+from collections.abc import Sequence
+from math import ceil, sqrt
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
-from nmt.attention.base import Attention
-from nmt.testing import write_and_read
-
-Array = NDArray[np.float64]
-Naive = Callable[[Array, Array], tuple[Array, Array]]
-"""h (S, E), q (H,) -> context (D,), alignment (S,)"""
-
-LENGTHS = (7, 1, 4)
-STATE, QUERY, QUERIES = 4, 3, 2
+Result = tuple[Tensor, Tensor]
 
 
-def softmax(scores: Array) -> Array:
-    powers = np.array([exp(score - max(scores)) for score in scores])
-    return powers / sum(powers)
+def softmax(scores: Tensor) -> Tensor:
+    return scores.exp() / scores.exp().sum()
 
 
-def sigmoid(scores: Array) -> Array:
-    return np.array([1 / (1 + exp(-score)) for score in scores])
+def unit(vector: Tensor) -> Tensor:
+    return vector / (vector @ vector).sqrt()
 
 
-def weights_of(attention: Attention) -> dict[str, Array]:
-    """Return the parameters as NumPy arrays, by name."""
-    return {name: value.detach().double().numpy() for name, value in attention.named_parameters()}
+def mix(weights: Sequence[Tensor] | Tensor, values: Sequence[Tensor] | Tensor) -> Result:
+    """Return Σ_s weights_s values_s, and the weights."""
+    context = sum((weight * value for weight, value in zip(weights, values, strict=True)), values[0] * 0)
+    return context, torch.stack([*weights])
 
 
-def mix(alignment: Array, values: Array) -> tuple[Array, Array]:
-    """Return Σ_s alignment_s values_s, and the alignment."""
-    zeros = np.zeros(values.shape[1])
-    return sum((share * value for share, value in zip(alignment, values, strict=True)), zeros), alignment
+def none(attention: Any, h: Tensor, q: Tensor) -> Result:
+    return h[0, :0], h[:, 0] * 0
 
 
-def luong_score(score: str, weight: dict[str, Array], q: Array, s: Array) -> float:
-    """Return the score of query q and state s by Luong et al. (2015); ``scaled_dot`` is Vaswani et al. (2017)."""
-    if score in ("dot", "scaled_dot"):
-        return float(q @ s) / (len(s) ** 0.5 if score == "scaled_dot" else 1)
-    if score == "general":
-        return float(q @ weight["W_a_state.weight"] @ s)
-    W_a = np.concatenate([weight["W_a_query.weight"], weight["W_a_state.weight"]], axis=1)
-    return float(weight["v_a.weight"][0] @ np.tanh(W_a @ np.concatenate([q, s])))
+def bahdanau(attention: Any, h: Tensor, q: Tensor) -> Result:
+    """Bahdanau et al. (2015), appendix A.1.2."""
+    return mix(softmax(torch.stack([attention.v(torch.tanh(attention.W(q) + attention.U(s)))[0] for s in h])), h)
 
 
-def compare(attention: Attention, naive: Naive, query_size: int = QUERY) -> None:
-    """Assert that a ragged batch gets the contexts and alignments of ``naive``."""
-    torch.manual_seed(1)
-    attention.double()
-    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
-    states = torch.randn(*mask.shape, STATE, dtype=torch.float64)
-    query = torch.randn(len(LENGTHS), QUERIES, query_size, dtype=torch.float64)
-    with torch.no_grad():
-        context, _, alignment = write_and_read(attention, states, mask, query)
-    for row, length in enumerate(LENGTHS):
-        for step in range(QUERIES):
-            expected = naive(states[row, :length].numpy(), query[row, step].numpy())
-            np.testing.assert_allclose(context[row, step], expected[0], rtol=1e-10, atol=1e-12)
-            np.testing.assert_allclose(alignment[row, step, :length], expected[1], rtol=1e-10, atol=1e-12)
+def luong_score(attention: Any, q: Tensor, s: Tensor) -> Tensor:
+    """Luong et al. (2015), eq. 8; ``scaled_dot`` is Vaswani et al. (2017), eq. 1."""
+    match attention.score:
+        case "dot":
+            return q @ s
+        case "scaled_dot":
+            return q @ s / len(s) ** 0.5
+        case "general":
+            return q @ attention.W_a_state.weight @ s
+    W_a = torch.cat([attention.W_a_query.weight, attention.W_a_state.weight], dim=1)
+    return attention.v_a.weight[0] @ torch.tanh(W_a @ torch.cat([q, s]))
+
+
+def luong(attention: Any, h: Tensor, q: Tensor) -> Result:
+    return mix(softmax(torch.stack([luong_score(attention, q, s) for s in h])), h)
+
+
+def sparse(attention: Any, h: Tensor, q: Tensor) -> Result:
+    """Zhao et al. (2019), eqs. 6 and 7."""
+    scores = [luong_score(attention, q, s) for s in h]
+    chosen = sorted(range(len(h)), key=lambda s: -scores[s].item())[: attention.keep]
+    shares = softmax(torch.stack([scores[s] for s in chosen]))
+    return mix([shares[chosen.index(s)] if s in chosen else h[0, 0] * 0 for s in range(len(h))], h)
+
+
+def memory(attention: Any, h: Tensor, q: Tensor) -> Result:
+    """Britz et al. (2017), eqs. 7, 8, 11 and 12. Nested slots cover the source in another order."""
+    score = {"softmax": softmax, "sigmoid": torch.sigmoid}
+    slots = getattr(attention, "used", attention.slots)
+    place = [k / attention.slots for k in range(1, slots + 1)]
+    if hasattr(attention, "used"):
+        place = [1 - int(f"0{k:b}"[::-1], 2) / 2 ** len(f"0{k:b}") for k in range(slots)]  # van der Corput
+    factors = torch.ones(len(h), slots, dtype=h.dtype)
+    if attention.position_encoding:
+        late = [min(s, attention.max_length) / attention.max_length for s in range(1, len(h) + 1)]
+        table = [[(1 - k) * (1 - s) + k * s for k in place] for s in late]
+        factors = torch.tensor(table, dtype=h.dtype)
+        if attention.renormalise is not None:
+            factors = factors / (factors.sum(0) if attention.renormalise == "sum" else factors.mean(0))
+    W_alpha, W_beta = attention.W_alpha.weight[:slots], attention.W_beta.weight[:slots]
+    alpha = [score[attention.write_score](W_alpha @ s * factor) for s, factor in zip(h, factors, strict=True)]
+    beta = score[attention.read_score](W_beta @ q)
+    return mix([beta @ a for a in alpha], h)
+
+
+def located_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
+    slots = attention.W_alpha.out_features
+    alpha = []
+    for s, state in enumerate(h):
+        places = torch.tensor([(s + 0.5) / len(h) - (k + 0.5) / slots for k in range(slots)], dtype=h.dtype)
+        alpha.append(softmax(attention.W_alpha(state) - attention.gamma * min(len(h), slots) ** 2 * places**2))
+    phi = [a / sum(alpha) for a in alpha]
+    means = sum(torch.outer(p, state) for p, state in zip(phi, h, strict=True))
+    beta = softmax(attention.W_beta(q) + attention.W_c(means) @ q / len(q) ** 0.5)
+    return mix([p @ beta for p in phi], h)
+
+
+def abc(attention: Any, h: Tensor, q: Tensor) -> Result:
+    """Peng et al. (2022), §4, ABC_MLP."""
+    alpha = [attention.W_phi(state).exp() for state in h]
+    phi = [a / sum(alpha) for a in alpha]
+    keys = sum(torch.outer(p, attention.W_k(state)) for p, state in zip(phi, h, strict=True))
+    return mix([p @ softmax(keys @ attention.W_q(q) / keys.shape[1] ** 0.5) for p in phi], h)
+
+
+def low_rank(attention: Any, h: Tensor, q: Tensor) -> Result:
+    """Wang et al. (2020), eq. 7."""
+    keys = sum(torch.outer(attention.E[:, s], attention.W_k(state)) for s, state in enumerate(h))
+    shares = softmax(keys @ attention.W_q(q) / keys.shape[1] ** 0.5)
+    return mix([shares @ attention.F[:, s] for s in range(len(h))], h)
+
+
+def covariance(attention: Any, h: Tensor, q: Tensor) -> Result:
+    """De Brébisson & Vincent (2016), §3 and §4."""
+    size = h.shape[1]
+    written: list[Tensor] = []
+    values: list[Tensor] = []
+    C = torch.zeros(size, size, dtype=h.dtype)
+    for state in h:
+        alpha = beta = torch.ones((), dtype=h.dtype)
+        f = state
+        if attention.gate == "value":
+            f = torch.sigmoid(attention.gates(state)) * state
+        elif attention.gate == "all":
+            scores = attention.gates(state)
+            if attention.recall is not None:
+                r = C @ (state if attention.recall == "state" else torch.sigmoid(scores[2:]) * state)
+                scores = scores + attention.recalled(r / (1 + r @ r).sqrt())
+            alpha, beta, f = torch.sigmoid(scores[0]), torch.sigmoid(scores[1]), torch.sigmoid(scores[2:]) * state
+        C = alpha * C + beta * torch.outer(f, f)
+        written = [*(alpha * weights for weights in written), beta * f]
+        values.append(f)
+    q = (attention.project(q) if attention.project is not None else q) / (len(h) if attention.mean else 1)
+    return C @ q, torch.stack([weights @ q for weights in written])
+
+
+def delta(attention: Any, h: Tensor, q: Tensor) -> Result:
+    """Schlag et al. (2021); gated by Yang et al. (2024), eq. 10."""
+    size = attention.W_k.out_features
+    written: list[Tensor] = []
+    M = torch.zeros(size, h.shape[1], dtype=h.dtype)
+    for state in h:
+        k, beta = unit(attention.W_k(state)), torch.sigmoid(attention.beta(state))
+        gate = torch.eye(size, dtype=h.dtype) - beta * torch.outer(k, k)
+        if attention.alpha is not None:
+            gate = torch.sigmoid(attention.alpha(state)) * gate
+        M = gate @ M + beta * torch.outer(k, state)
+        written = [*(gate @ weights for weights in written), beta * k]
+    q = unit(attention.W_q(q))
+    return M.T @ q, torch.stack([weights @ q for weights in written])
+
+
+def mesa(attention: Any, h: Tensor, q: Tensor) -> Result:
+    """Von Oswald et al. (2025)."""
+    keys = [unit(attention.W_k(state)) for state in h]
+    gram = sum((torch.outer(k, k) for k in keys), attention.ridge * torch.eye(len(keys[0]), dtype=h.dtype))
+    solved = gram.inverse() @ (attention.g * unit(attention.W_q(q)))
+    return mix([k @ solved for k in keys], h)
+
+
+def phi(kind: str, x: Tensor) -> Tensor:
+    """The feature maps of ``KernelAttention``, each from its paper."""
+    match kind:
+        case "elu":
+            return torch.stack([value + 1 if value > 0 else value.exp() for value in x])
+        case "taylor":
+            return torch.cat([torch.ones(1, dtype=x.dtype), unit(x)])
+        case "taylor2":  # 1 + y + y²/2 = φ(q) · φ(k) for y = q · k / √A
+            pairs = torch.outer(x, x).flatten() / sqrt(2 * len(x))
+            return torch.cat([torch.ones(1, dtype=x.dtype), x / len(x) ** 0.25, pairs])
+        case "hedgehog":
+            return torch.cat([softmax(x), softmax(-x)])
+        case "features":
+            return softmax(x)
+    return x
+
+
+def kernel(attention: Any, h: Tensor, q: Tensor) -> Result:
+    kind = attention.feature_map
+    q, keys = attention.W_q(q), [attention.W_k(state) for state in h]
+    if kind == "softmax":  # Shen et al. (2018), §3.2: keys over the source, queries over the features
+        total = sum(key.exp() for key in keys)
+        return mix([softmax(q) @ (key.exp() / total) for key in keys], h)
+    weights = [phi(kind, q) @ phi(attention.key_feature_map, key) for key in keys]
+    if kind == "identity":
+        return mix(weights, h)
+    return mix([weight / (len(h) if kind == "scaling" else sum(weights)) for weight in weights], h)
+
+
+def bucket_of(vector: Tensor, rotations: Tensor, directions: int) -> list[int]:
+    """Return the nearest of ± the first ``directions`` axes after each rotation (hashes, axes, A)."""
+    faces = []
+    for rotation in rotations:
+        turned = [float(axis @ vector.detach()) for axis in rotation[:directions]]
+        signed = [number for value in turned for number in (value, -value)]
+        faces.append(signed.index(max(signed)))
+    return faces
+
+
+def hashed(attention: Any, h: Tensor, q: Tensor) -> Result:
+    """Kitaev et al. (2020), eqs. 4 to 6."""
+    keys, query = [unit(attention.W_k(state)) for state in h], attention.W_q(q)
+    directions = min(16, max(1, ceil(sqrt(2 * len(h) / attention.chunk) / 2)))
+    seen: set[int] = set()
+    for rotations in attention.rotations:
+        buckets = [bucket_of(key, rotations, directions) for key in keys]
+        order = sorted(range(len(h)), key=lambda s: (buckets[s], s))
+        before = sum(bucket < bucket_of(query, rotations, directions) for bucket in buckets)
+        start = min(before, max(0, len(h) - attention.chunk))
+        seen |= set(order[start : start + attention.chunk])
+    powers = [(key @ query).exp() if s in seen else (key @ query) * 0 for s, key in enumerate(keys)]
+    return mix([power / sum(powers) for power in powers], h)

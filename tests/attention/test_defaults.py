@@ -94,7 +94,7 @@ def test_impossible_sizes_are_rejected_on_the_meta_device(kind: Any, settings: d
 
 
 def facts(attention: Attention) -> dict[str, Any]:
-    names = ("reads_source", "streaming", "signed", "sequential")
+    names = ("reads_source", "streaming", "signed")
     return {name: getattr(attention, name) for name in names}
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.attention import LowRankAttention, LuongAttention, MemoryAttention, MultiHeadAttention, NoAttention
-from nmt.attention.base import Attention, Memory, SourceAttention
+from nmt.attention.base import Attention, Memory, SourceAttention, Update
 from nmt.testing import LAWS, BrokenLaw, check_attention
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
@@ -27,8 +27,8 @@ class Sigmoid(Attention):
         self.W_k = nn.Linear(state_size, 3)
         self.W_q = nn.Linear(query_size, 3)
 
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        return torch.sigmoid(self.W_k(states))
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
+        return Update(torch.sigmoid(self.W_k(states)), states)
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         return torch.sigmoid(self.W_q(query))
@@ -100,22 +100,27 @@ class RescalesContext(Sigmoid):
 
 
 class WrongTrace(Sigmoid):
-    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
-        memory = super().write_part(states, mask, start, trace)
+    def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
+        memory = super().write(states, mask, trace)
         return memory._replace(slots=memory.slots * 2)
 
 
 class NoTrace(Sigmoid):
-    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
-        return super().write_part(states, mask, start, False)
+    def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
+        return super().write(states, mask)
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
         return weights.sum(2, keepdim=True).expand(-1, -1, int(memory.length.max()))
 
 
 class WrongMass(Sigmoid):
-    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
-        memory = super().write_part(states, mask, start, trace)
+    def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
+        return self.changed(super().write(states, mask, trace))
+
+    def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
+        return self.changed(super().append(memory, states, mask))
+
+    def changed(self, memory: Memory) -> Memory:
         return memory._replace(mass=memory.length[:, None].to(memory.slots).expand(-1, 3))
 
 
@@ -130,8 +135,8 @@ class Unsigned(Sigmoid):
 
 
 class ForgetsMask(Sigmoid):
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        return torch.softmax(self.W_k(states), dim=1)
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
+        return Update(torch.softmax(self.W_k(states), dim=1), states)
 
 
 class ScoresPadding(Dot):
@@ -168,9 +173,16 @@ class ReadsOtherRows(Sigmoid):
 class IgnoresStart(Sigmoid):
     """Weights that fall with the position, which it counts from 0 in every part."""
 
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         position = torch.arange(states.shape[1]).to(states)
-        return super().write_weights(states, mask, start) / (1 + position)[:, None]
+        return Update(torch.sigmoid(self.W_k(states)) / (1 + position)[:, None], states)
+
+
+class ForgetsToDecay(Sigmoid):
+    """Its trace decays with each part, but not the weights of the states of a part."""
+
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
+        return Update(torch.sigmoid(self.W_k(states)), states, lambda columns: columns / 2)
 
 
 class AppendsWhileNotStreaming(Sigmoid):
@@ -186,9 +198,9 @@ class Detaches(Sigmoid):
 
 
 class CrossesRows(Sigmoid):
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         row = torch.arange(len(states)).to(states)
-        return super().write_weights(states, mask, start) / (1 + row)[:, None, None]
+        return Update(torch.sigmoid(self.W_k(states)) / (1 + row)[:, None, None], states)
 
 
 class ChangesStates(Sigmoid):
@@ -219,7 +231,8 @@ MISTAKES: dict[type[Attention], tuple[str, str]] = {
     RemembersQuery: ("queries", r"contexts of several queries differ from .* keep state between calls"),
     MixesQueries: ("queries", r"contexts of several queries differ from .* must not mix queries"),
     ReadsOtherRows: ("beams", r"contexts of a shared memory differ from .* use no other rows"),
-    IgnoresStart: ("parts", r"memory.slots of a source cut at 1 differs .* count positions from start"),
+    IgnoresStart: ("parts", r"memory.slots of a source cut at 1 differs .* count positions from memory.length"),
+    ForgetsToDecay: ("parts", r"memory.slots of a source cut at \d.* differs"),
     AppendsWhileNotStreaming: ("parts", r"append works although streaming=False"),
     Detaches: ("gradients", r"inputs: 0 states, 1 query, 2 W_k.weight, .*\): .* input 1, numerical:.* detach"),
     CrossesRows: ("order", r"contexts depend on the order of the batch: .* must not cross rows"),

@@ -1,145 +1,241 @@
-"""The classic attentions against NumPy loops written from their papers."""
+"""Contexts, alignments and gradients of every attention equal those of the loops in ``naive``."""
 
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
-import numpy as np
+import naive
 import pytest
 import torch
-from naive import QUERY, STATE, Array, compare, luong_score, mix, sigmoid, softmax, weights_of
-from torch import nn
+from naive import Result
+from torch import Tensor
 
-from nmt.attention import BahdanauAttention, CovarianceAttention, LuongAttention, MemoryAttention, NoAttention
-from nmt.kernels import additive
-from nmt.kernels.additive import additive_scores
+import nmt.attention as kinds
+from nmt.attention import LuongAttention, MultiHeadAttention, NestedMemoryAttention
+from nmt.attention.base import Attention
+from nmt.testing import write_and_read
 
-SCORES = ["softmax", "sigmoid"]
+LENGTHS = (7, 1, 4)
+STATE, QUERY, QUERIES = 4, 3, 2
+KEY = {"key_size": 5}
+SCORES = ("softmax", "sigmoid")
+MEMORIES = [
+    {"write_score": write, "read_score": read, "position_encoding": encoding, "renormalise": renormalise}
+    for write, read in itertools.product(SCORES, SCORES)
+    for encoding, renormalise in [(False, None), (True, "sum"), (True, "mean"), (True, None)]
+]
+CASES: list[tuple[str, str, dict[str, Any]]] = [  # the loop, the class, and settings
+    ("none", "No", {}),
+    ("bahdanau", "Bahdanau", {"attention_size": 5}),
+    *(("luong", "Luong", {"score": score}) for score in ("dot", "scaled_dot", "general", "concat")),
+    *(("sparse", "Sparse", {"keep": keep}) for keep in (1, 3, 20)),
+    *(("memory", "Memory", {"slots": 3, "max_length": 4, **settings}) for settings in MEMORIES),
+    *(("memory", "NestedMemory", {"slots": slots, "max_length": 4, **MEMORIES[2]}) for slots in (4, 8)),
+    *(("located_memory", "LocatedMemory", {"slots": slots}) for slots in (3, 9)),
+    ("abc", "Abc", {"slots": 3, **KEY}),
+    ("low_rank", "LowRank", {"slots": 2, "max_length": 7, **KEY}),
+    *(
+        ("covariance", "Covariance", {"gate": gate, "mean": mean})
+        for gate in (None, "value", "all")
+        for mean in (False, True)
+    ),
+    *(("covariance", "Covariance", {"gate": "all", "recall": recall}) for recall in ("state", "value")),
+    *(("delta", "Delta", {"gated": gated, **KEY}) for gated in (False, True)),
+    *(("mesa", "Mesa", {"ridge": ridge, **KEY}) for ridge in (1.0, 0.01)),
+    *(
+        ("kernel", "Kernel", {"feature_map": kind, **KEY})
+        for kind in ("elu", "taylor", "taylor2", "hedgehog", "features", "softmax", "scaling", "identity")
+    ),
+    ("kernel", "Kernel", {"feature_map": "elu", "key_feature_map": "features", **KEY}),
+    *(
+        ("hashed", "Hashed", {"rounds": rounds, "chunk": chunk, **KEY})
+        for rounds, chunk in [(1, 2), (3, 1), (3, 2), (2, 7)]  # few read, found twice, others masked, short source
+    ),
+]
+LONG = [case for case in CASES if case[1] == "Delta" or "all" in case[2].values()]  # their updates take few states
 
 
-def test_bahdanau_2015() -> None:
-    attention = BahdanauAttention(state_size=STATE, query_size=QUERY, attention_size=5)
-    weight = weights_of(attention)
-
-    def naive(h: Array, q: Array) -> tuple[Array, Array]:
-        energies = [weight["v.weight"][0] @ np.tanh(weight["W.weight"] @ q + weight["U.weight"] @ s) for s in h]
-        return mix(softmax(np.array(energies)), h)
-
-    compare(attention, naive)
+def name_of(case: tuple[str, str, dict[str, Any]]) -> str:
+    return ",".join([case[1], *map(str, case[2].values())])
 
 
-@pytest.mark.parametrize("scale", [1e-4, 1.0, 100.0])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_additive_scores_are_accurate_for_small_and_large_inputs(dtype: torch.dtype, scale: float) -> None:
+def build(kind: str, query_size: int = QUERY, **settings: Any) -> Attention:
     torch.manual_seed(1)
-    v = nn.Linear(6, 1, bias=False, dtype=dtype)
-    queries, keys = (scale * torch.randn(2, count, 6, dtype=dtype) for count in (3, 4))
-    expected = torch.tanh(queries[:, :, None].double() + keys[:, None].double()) @ v.weight[0].double()
-    epsilon = torch.finfo(dtype).eps
-    torch.testing.assert_close(additive_scores(v, queries, keys).double(), expected, rtol=0, atol=4 * epsilon)
-
-
-@pytest.mark.parametrize("block", [1, 12, 24, 25, 36, 100, 1000])
-def test_additive_scores_do_not_depend_on_the_size_of_their_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.manual_seed(1)
-    v = nn.Linear(3, 1, bias=False, dtype=torch.float64)
-    queries, keys = torch.randn(5, 3, 3, dtype=torch.float64), torch.randn(5, 4, 3, dtype=torch.float64)
-    expected = additive_scores(v, queries, keys)  # with gradients: all sums at once
-    sizes = []
-    monkeypatch.setattr(additive, "BLOCK", block)
-    monkeypatch.setattr(
-        additive,
-        "_scores",
-        lambda v, q, k, scores=additive._scores: sizes.append(len(q) * q.shape[1]) or scores(v, q, k),
-    )
-    with torch.no_grad():
-        torch.testing.assert_close(additive_scores(v, queries, keys), expected)
-        assert additive_scores(v, queries[:0], keys[:0]).shape == (0, 3, 4)
-        assert additive_scores(v, queries[:, :0], keys).shape == (5, 0, 4)
-    assert max(sizes) <= max(1, block // keys[0].numel())
-
-
-@pytest.mark.parametrize("score", ["dot", "scaled_dot", "general", "concat"])
-def test_luong_2015(score: Any) -> None:
-    query_size = STATE if score in ("dot", "scaled_dot") else QUERY
-    attention = LuongAttention(state_size=STATE, query_size=query_size, score=score)
-    weight = weights_of(attention)
-
-    def naive(h: Array, q: Array) -> tuple[Array, Array]:
-        return mix(softmax(np.array([luong_score(score, weight, q, s) for s in h])), h)
-
-    compare(attention, naive, query_size)
+    attention: Attention = getattr(kinds, f"{kind}Attention")(state_size=STATE, query_size=query_size, **settings)
+    return attention.double().eval()
 
 
 @pytest.mark.parametrize(
-    ("write", "read", "encoding", "renormalise"),
-    [*itertools.product(SCORES, SCORES, [True, False], ["sum", "mean", None])],
+    ("case", "lengths"),
+    [
+        *(pytest.param(case, LENGTHS, id=name_of(case)) for case in CASES),
+        *(pytest.param(case, (100, 33), id=f"{name_of(case)},long") for case in LONG),
+    ],
 )
-def test_britz_2017(write: Any, read: Any, encoding: bool, renormalise: Any) -> None:
-    slots, max_length = 3, 4
-    attention = MemoryAttention(
-        state_size=STATE,
-        query_size=QUERY,
-        slots=slots,
-        write_score=write,
-        read_score=read,
-        position_encoding=encoding,
-        max_length=max_length,
-        renormalise=renormalise,
-    )
-    weight = weights_of(attention)
-    score = {"softmax": softmax, "sigmoid": sigmoid}
-
-    def positions(length: int) -> Array:
-        table = np.zeros((length, slots))
-        for s, k in itertools.product(range(1, length + 1), range(1, slots + 1)):
-            late = min(s, max_length) / max_length
-            table[s - 1, k - 1] = (1 - k / slots) * (1 - late) + (k / slots) * late
-        if renormalise == "sum":
-            return table / table.sum(0)
-        return table / table.mean(0) if renormalise == "mean" else table
-
-    def naive(h: Array, q: Array) -> tuple[Array, Array]:
-        factors = positions(len(h)) if encoding else np.ones((len(h), slots))
-        alpha = [score[write](weight["W_alpha.weight"] @ s * factor) for s, factor in zip(h, factors, strict=True)]
-        contexts = np.zeros((slots, STATE))
-        for k, (a, s) in itertools.product(range(slots), zip(alpha, h, strict=True)):
-            contexts[k] += a[k] * s
-        beta = score[read](weight["W_beta.weight"] @ q)
-        return sum(beta[k] * contexts[k] for k in range(slots)), np.array([beta @ a for a in alpha])
-
-    compare(attention, naive)
+def test_attention_equals_a_loop(case: tuple[str, str, dict[str, Any]], lengths: tuple[int, ...]) -> None:
+    loop, kind, settings = case
+    size = STATE if settings.get("score") in ("dot", "scaled_dot") else QUERY
+    attention = build(kind, size, **settings)
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    states = torch.randn(*mask.shape, STATE, dtype=torch.float64, requires_grad=True)
+    query = torch.randn(len(lengths), QUERIES, size, dtype=torch.float64, requires_grad=True)
+    context, _, alignment = write_and_read(attention, states, mask, query)
+    expected = torch.zeros((), dtype=torch.float64)
+    for row, length in enumerate(lengths):
+        for step in range(QUERIES):
+            result: Result = getattr(naive, loop)(attention, states[row, :length], query[row, step])
+            torch.testing.assert_close(context[row, step], result[0], rtol=1e-9, atol=1e-11)
+            torch.testing.assert_close(alignment[row, step, :length], result[1], rtol=1e-9, atol=1e-11)
+            expected = expected + result[0].sin().sum() + result[1].sin().sum()
+    leaves = [states, query, *attention.parameters()]
+    if kind != "No":
+        ours, theirs = (
+            torch.autograd.grad(loss, leaves, allow_unused=True)
+            for loss in (context.sin().sum() + alignment.sin().sum(), expected)
+        )
+        for left, right in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("gated", [False, True])
-@pytest.mark.parametrize("mean", [False, True])
-@pytest.mark.parametrize("query_size", [STATE, QUERY])
-def test_brebisson_2016(gated: bool, mean: bool, query_size: int) -> None:
-    attention = CovarianceAttention(state_size=STATE, query_size=query_size, gated=gated, mean=mean)
-    weight = weights_of(attention)
-
-    def naive(h: Array, q: Array) -> tuple[Array, Array]:
-        f = [sigmoid(weight["gate.weight"] @ s + weight["gate.bias"]) * s if gated else s for s in h]
-        covariance = np.zeros((STATE, STATE))
-        for state in f:
-            covariance += np.outer(state, state)
-        projected = q if query_size == STATE else weight["project.weight"] @ q
-        share = 1 / len(h) if mean else 1
-        return share * covariance @ projected, np.array([share * (state @ projected) for state in f])
-
-    assert (attention.project is None) == (query_size == STATE)
-    compare(attention, naive, query_size)
-
-
-def test_no_attention_has_empty_contexts_and_no_alignment() -> None:
-    compare(NoAttention(state_size=STATE, query_size=QUERY), lambda h, q: (np.zeros(0), np.zeros(len(h))))
+@pytest.mark.parametrize("separate", [False, True])
+def test_heads_equal_the_multi_head_attention_of_torch(separate: bool) -> None:
+    """Without separate values, the keys of a head are its values too."""
+    torch.manual_seed(3)
+    attention = MultiHeadAttention(
+        state_size=8, query_size=8, heads=2, separate_values=separate, inner=partial(LuongAttention, score="scaled_dot")
+    ).double()
+    reference = torch.nn.MultiheadAttention(8, 2, bias=False, batch_first=True, dtype=torch.float64)
+    W_v = attention.W_v if attention.W_v is not None else attention.W_s
+    with torch.no_grad():
+        reference.in_proj_weight.copy_(torch.cat([attention.W_q.weight, attention.W_s.weight, W_v.weight]))
+        reference.out_proj.weight.copy_(attention.W_o.weight)
+        states, queries = torch.randn(3, 5, 8, dtype=torch.float64), torch.randn(3, 4, 8, dtype=torch.float64)
+        mask = torch.arange(5) < torch.tensor([[5], [1], [3]])
+        expected, expected_alignment = reference(queries, states, states, key_padding_mask=~mask)
+        context, _, alignment = write_and_read(attention, states, mask, queries)
+    torch.testing.assert_close(context, expected)
+    torch.testing.assert_close(alignment, expected_alignment)
 
 
-@pytest.mark.parametrize("renormalise", ["sum", "mean", None])
-def test_position_encodings_are_exact_in_half_precision(renormalise: Any) -> None:
-    attention = MemoryAttention(state_size=1, query_size=1, max_length=1000, renormalise=renormalise)
-    mask = torch.ones(1, 1001, dtype=torch.bool)
-    start = torch.zeros(1, dtype=torch.int64)
-    half, full = (attention.positions(mask, start, dtype) for dtype in (torch.bfloat16, torch.float64))
-    np.testing.assert_allclose(half.double(), full, rtol=2**-8)
+# Nested memory: the first slots alone are a memory.
+
+
+@pytest.mark.parametrize("slots", [1, 3, 8])
+@pytest.mark.parametrize("settings", MEMORIES[::5], ids=lambda settings: ",".join(map(str, settings.values())))
+def test_first_slots_are_a_memory_of_their_own(slots: int, settings: dict[str, Any]) -> None:
+    attention = build("NestedMemory", slots=8, **settings)
+    assert isinstance(attention, NestedMemoryAttention)
+    attention.use_slots(slots)
+    states, query = torch.randn(1, 5, STATE).double(), torch.randn(QUERY).double()
+    mask = torch.ones(1, 5, dtype=torch.bool)
+    context, _, alignment = write_and_read(attention, states, mask, query[None, None])
+    expected = naive.memory(attention, states[0], query)
+    torch.testing.assert_close((context[0, 0], alignment[0, 0]), expected)
+
+
+def test_training_draws_the_number_of_slots() -> None:
+    attention = NestedMemoryAttention(state_size=STATE, query_size=QUERY, slots=12, write_score="sigmoid")
+    states, mask = torch.randn(1, 3, STATE), torch.ones(1, 3, dtype=torch.bool)
+    drawn = set()
+    for _ in range(100):
+        memory = attention.write(states, mask)
+        attention.zero_grad()
+        attention.read(torch.randn(1, 2, QUERY), memory)[0].sum().backward()  # type: ignore[no-untyped-call]
+        used = memory.slots.shape[1]
+        drawn.add(used)
+        for weight in (attention.W_alpha.weight, attention.W_beta.weight):
+            assert weight.grad is not None and weight.grad[used:].eq(0).all() and weight.grad[:used].any(dim=1).all()
+    assert drawn == {12, 6, 3, 1}
+    assert attention.eval().write(states, mask).slots.shape[1] == 12
+    with pytest.raises(ValueError, match="12 slots"):
+        attention.use_slots(13)
+
+
+def test_parts_of_a_source_cannot_have_different_numbers_of_slots() -> None:
+    attention = NestedMemoryAttention(state_size=STATE, query_size=QUERY, position_encoding=False)
+    states, mask = torch.randn(1, 3, STATE), torch.ones(1, 3, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"call eval\(\)"):
+        attention.append(attention.write(states, mask), states, mask)
+
+
+# Claims of the papers that are not equations.
+
+
+def test_gradient_of_the_covariance_needs_no_stored_sums() -> None:
+    """de Brébisson & Vincent (2016), §3.3: ∇h_s = q (h_sᵀ ∇) + ∇ (h_sᵀ q), from the gradient ∇ of the context alone."""
+    states = torch.randn(6, STATE, dtype=torch.float64, requires_grad=True)
+    query, gradient = torch.randn(2, STATE, dtype=torch.float64).unbind()
+    attention = build("Covariance", STATE, mean=False)
+    context, *_ = write_and_read(attention, states[None], torch.ones(1, 6, dtype=torch.bool), query[None, None])
+    context[0, 0].backward(gradient)
+    h = states.detach()
+    torch.testing.assert_close(states.grad, torch.outer(h @ gradient, query) + torch.outer(h @ query, gradient))
+
+
+def test_covariance_measures_how_much_of_a_state_is_stored() -> None:
+    """The same paper, §4: for orthogonal states, C f = ‖f‖² f."""
+    states = torch.diag(torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64))
+    attention = build("Covariance", STATE, mean=False)
+    memory = attention.write(states[None, :3], torch.ones(1, 3, dtype=torch.bool))
+    contexts, _ = attention.read(states[None], memory)
+    expected = states.square().sum(1, keepdim=True) * states
+    torch.testing.assert_close(contexts[0], expected.masked_fill(torch.arange(4)[:, None] == 3, 0))
+
+
+def test_rows_of_efficient_attention_sum_to_one() -> None:
+    """Shen et al. (2018): each row of softmax(Q) softmax(K)ᵀ is a distribution, like a row of softmax(Q Kᵀ)."""
+    states, queries = torch.randn(1, 6, STATE).double(), torch.randn(1, 3, QUERY).double()
+    attention = build("Kernel", feature_map="softmax")
+    rows = write_and_read(attention, states, torch.ones(1, 6, dtype=torch.bool), queries)[2][0]
+    assert (rows >= 0).all()
+    torch.testing.assert_close(rows.sum(1), torch.ones(3, dtype=torch.float64))
+
+
+def test_no_slot_of_linformer_can_be_hidden_to_make_it_causal() -> None:
+    """Wang et al. (2020): every slot mixes all positions, so a mask over slots cannot hide the later ones alone."""
+    states = torch.randn(1, 6, STATE, dtype=torch.float64, requires_grad=True)
+    for slot in build("LowRank", slots=3, max_length=6).write(states, torch.ones(1, 6, dtype=torch.bool)).slots[0]:
+        (gradient,) = torch.autograd.grad(slot.sum(), states, retain_graph=True)
+        assert (gradient[0].abs().sum(1) > 0).all()
+
+
+def test_scores_tied_with_the_lowest_kept_score_are_kept() -> None:
+    """Zhao et al. (2019), eq. 6."""
+    attention = kinds.SparseAttention(state_size=1, query_size=1, score="dot", keep=2)
+    states, mask = torch.tensor([[[2.0], [1.0], [1.0], [0.0]]]), torch.ones(1, 4, dtype=torch.bool)
+    _, weights = attention.read(torch.tensor([[[0.6931471805599453]]]), attention.write(states, mask))
+    torch.testing.assert_close(weights, torch.tensor([[[0.5, 0.25, 0.25, 0.0]]]))
+
+
+def planted(noise: float) -> tuple[kinds.HashedAttention, Tensor, Tensor]:
+    """Return an attention, 2,000 random states, and 50 queries: the first states, turned by ``noise``, 20 times longer.
+
+    Queries and keys are not projected.
+    """
+    torch.manual_seed(1)
+    attention = kinds.HashedAttention(state_size=16, query_size=16, key_size=16, rounds=4, chunk=16).double()
+    with torch.no_grad():
+        for layer in (attention.W_k, attention.W_q):
+            layer.weight.copy_(torch.eye(16))
+    states = torch.nn.functional.normalize(torch.randn(1, 2000, 16, dtype=torch.float64), dim=2)
+    turned = torch.nn.functional.normalize(states[:, :50] + noise * torch.randn(1, 50, 16), dim=2)
+    return attention, states, 20 * turned
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("noise", "found"), [(0.0, 1.0), (0.05, 0.8)])
+def test_hashes_find_the_nearest_of_2000_states(noise: float, found: float) -> None:
+    """A look-up sees at most 64 of 2,000 states: by chance it would find 3 %. Others are not read."""
+    attention, states, queries = planted(noise)
+    memory = attention.write(states, torch.ones(1, 2000, dtype=torch.bool))
+    reads = [attention.read(query, memory) for query in queries.split(1, dim=1)]
+    weights = torch.cat([weights for _, weights in reads], dim=1)[0]
+    assert float((weights.diagonal() > 0).double().mean()) >= found
+    assert (weights > 0).sum(1).max() <= 64
+    assert memory.keys is not None
+    unseen = weights[0] == 0
+    memory.keys[:, unseen] = torch.nan
+    memory.slots[:, unseen] = torch.nan
+    torch.testing.assert_close(attention.read(queries[:, :1], memory)[0], reads[0][0], rtol=0, atol=0)

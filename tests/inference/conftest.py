@@ -17,7 +17,7 @@ WORDS = "a small dog sees red houses two cats sleep here today jürgen 日本".s
 ATTENTIONS: dict[str, dict[str, Any]] = {
     "bahdanau": BAHDANAU,
     "memory": MEMORY,
-    "covariance": {"_target_": "nmt.attention.CovarianceAttention", "gated": True},
+    "covariance": {"_target_": "nmt.attention.CovarianceAttention", "gate": "value"},
 }
 
 

@@ -34,7 +34,7 @@ WORDS = "a small dog sees red houses two cats sleep here today jürgen 日本".s
 ATTENTIONS = {
     "bahdanau": BAHDANAU,
     "memory": MEMORY,
-    "covariance": {"_target_": "nmt.attention.CovarianceAttention", "gated": True},
+    "covariance": {"_target_": "nmt.attention.CovarianceAttention", "gate": "value"},
 }
 # With more than 128 units, onnxruntime splits sums into parts; it orders some sums of long sources differently.
 WIDE = {

@@ -60,7 +60,7 @@ def test_stored_lines_have_the_same_translations_and_with_a_trace_the_same_align
 STREAMING = [
     ["attention=memory", "attention.position_encoding=false"],
     *([f"attention={name}"] for name in ("gated_covariance", "delta", "abc", "mesa", "low_rank", "none")),
-    ["attention=general_covariance", "attention.recall=true"],
+    ["attention=general_covariance", "attention.recall=state"],
     *(["attention=kernel", f"attention.feature_map={name}"] for name in ("elu", "softmax")),
     ["attention=multi_head", "attention@attention.inner=kernel", "attention.inner.feature_map=softmax"],
     ["attention=covariance", "encoder=gru", "encoder.layers=2", "decoder=gru"],

@@ -495,7 +495,7 @@ def test_a_refused_graph_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFix
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("words", [["delta"], ["general_covariance", "attention.recall=true"]], ids=",".join)
+@pytest.mark.parametrize("words", [["delta"], ["general_covariance", "attention.recall=state"]], ids=",".join)
 def test_sequential_attentions_are_encoded_by_torch(words: list[str], tmp_path: Path) -> None:
     pair = exported(tmp_path, f"attention={words[0]}", *words[1:], engines=ENGINES)
     names = ["align", "search", "search.int8", "step", "step.int8"]
@@ -561,7 +561,6 @@ class GrowingDecoder(RecurrentDecoder):
         cell=lambda scores, _: (scores.relu(),),
         bounded=(False,),
     )
-    exportable = True
 
 
 def test_a_state_that_grows_is_rounded_by_its_size(tmp_path: Path) -> None:
@@ -575,15 +574,24 @@ def test_a_state_that_grows_is_rounded_by_its_size(tmp_path: Path) -> None:
         assert best.log_prob == pytest.approx(expected, rel=0.003)
 
 
-@pytest.mark.parametrize("part", [MyEncoder, MyDecoder])
-def test_subclasses_of_encoder_and_decoder_are_not_exported(part: type, tmp_path: Path) -> None:
-    name = part.__name__.removeprefix("My").lower()
-    words = [f"{name}._target_={__name__}.{part.__name__}", f"trust=[{__name__.partition('.')[0]}]"]
-    message = rf"^{__name__}\.{part.__name__}: nmt-export cannot export this {name}; use engine=torch$"
-    with pytest.raises(UserError, match=message):
+def test_an_encoder_that_cannot_be_traced_is_run_by_torch(tmp_path: Path) -> None:
+    words = [f"encoder._target_={__name__}.MyEncoder", f"trust=[{__name__.partition('.')[0]}]"]
+    pair = exported(tmp_path, "attention=memory", *words)
+    assert not [*(tmp_path / "onnx").glob("encode*")]
+    assert pair[1].texts(LINES, SHORT) == pair[0].texts(LINES, SHORT)
+
+
+def test_graphs_that_compute_something_else_are_refused(tmp_path: Path) -> None:
+    words = [f"decoder._target_={__name__}.MyDecoder", f"trust=[{__name__.partition('.')[0]}]"]
+    with pytest.raises(UserError, match=rf"{__name__}\.MyDecoder: the exported graphs compute something else"):
         exported(tmp_path, "attention=memory", *words)
     assert not (tmp_path / "onnx").exists()
-    assert len(Translator.load(tmp_path, trust=[__name__.partition(".")[0]]).texts(LINES)) == len(LINES)
+
+
+@pytest.mark.thorough
+def test_a_decoder_that_cannot_be_traced_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^nmt\.model\.transformer\.TransformerDecoder: nmt-export cannot export this"):
+        exported(tmp_path, "memory", *transformer("decoder", "pooled"))
 
 
 class TestFolder:

@@ -139,7 +139,8 @@ def test_sizes_that_do_not_match_are_rejected(device: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize(
-    ("kind", "settings"), [("Delta", {"key_size": 5}), *(("GeneralCovariance", {"recall": r}) for r in (False, True))]
+    ("kind", "settings"),
+    [("Delta", {"key_size": 5}), *(("Covariance", {"gate": "all", "recall": r}) for r in (None, "state"))],
 )
 def test_model_in_half_precision_stays_close(kind: str, settings: dict[str, Any], dtype: torch.dtype) -> None:
     config = tiny_config({"_target_": f"nmt.attention.{kind}Attention", **settings})

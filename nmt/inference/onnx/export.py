@@ -12,12 +12,15 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
+import onnxruntime
 import torch
 from onnx.external_data_helper import set_external_data
 from torch import Tensor, nn
 
-from nmt.errors import UserError, printable
+from nmt.attention.base import Memory
+from nmt.errors import UserError, print_message, printable
 from nmt.files.atomic import replace_folder
 from nmt.files.checksum import archive_fingerprint, checksum
 from nmt.inference.engines import (
@@ -38,20 +41,21 @@ from nmt.inference.onnx.graphs import (
     Align,
     Encode,
     Fields,
+    K,
     RecurrentStep,
     Step,
     encode_fields,
     example_states,
+    memory_fields,
     state_fields,
 )
-from nmt.inference.onnx.model import About
+from nmt.inference.onnx.model import About, EncoderName
 from nmt.inference.onnx.rewrites import bounded_outputs, fix_summation_order, join_products, quantise, simplify_shapes
 from nmt.inference.onnx.search_graph import search_graph
 from nmt.inference.onnx.shortlist import LikelyPieces, Shortlist
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.decoder import RecurrentDecoder
 from nmt.model.seq2seq import Seq2Seq
-from nmt.self_attention import SelfAttention
 from nmt.settings.build import plain
 from nmt.system.machine import paused_collector
 from nmt.text.specials import PAD
@@ -92,17 +96,17 @@ def write_export(
     *,
     engines: Collection[OnnxEngineName],
     fingerprint: str,
-) -> None:
+) -> EncoderName:
     """Write the graphs of ``trained`` for these engines, its tokenizers and ``about.json`` into the empty ``folder``.
 
     ``likely`` are the pieces of a shortlist; with them, graphs that use the shortlist are written too.
-    An attention that writes the source states one by one has no encoder graph: torch encodes instead. Raises
-    UserError if the encoder or decoder cannot be exported.
+    Where the exporter fails for the encoder, torch encodes instead. Return which of them encodes. Raises UserError if
+    the decoder cannot be exported, or if the graphs compute something else than the model.
     """
-    check_exportable(trained.model)
     model = deepcopy(trained.model).eval().cpu().float()
     length = max(2, min(7, trained.longest_source // 2))  # twice the length must not be too long for the attention
-    _graphs(model, folder, [GRAPH_SUFFIX[engine] for engine in engines], short=likely is not None, length=length)
+    suffixes = [GRAPH_SUFFIX[engine] for engine in engines]
+    encoder = _graphs(model, folder, suffixes, short=likely is not None, length=length)
     exact = sorted(folder.glob("step*.onnx"))
     if "onnx-int8" in engines:
         _quantise(folder, exact, model.decoder.bounded)
@@ -121,29 +125,17 @@ def write_export(
         format=FORMAT,
         model=fingerprint,
         **vars(trained.properties),
-        encoder="torch" if model.attention.sequential else "onnx",
+        encoder=encoder,
         checksums={file.name: checksum(file) for file in sorted(folder.iterdir())},
     )
     (folder / ABOUT).write_text(json.dumps(plain(about), indent=2) + "\n", encoding="utf-8")
+    return encoder
 
 
-def check_exportable(model: Seq2Seq) -> None:
-    """Raise UserError if the graphs would not compute what the model's encoder and decoder compute.
-
-    A subclass of an exportable class may override anything, so it has to declare ``exportable`` itself.
-    """
-    for name, part in (("encoder", model.encoder), ("decoder", model.decoder)):
-        inner = [module for module in part.modules() if isinstance(module, SelfAttention)]
-        for module in (part, *inner):
-            steps = name == "encoder" or getattr(module, "steps_exportable", True)
-            if not (steps and vars(type(module)).get("exportable", False)):
-                raise UserError(f"{class_path(module)}: nmt-export cannot export this {name}; use engine=torch")
-
-
-def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: bool, length: int) -> None:
+def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: bool, length: int) -> EncoderName:
     """Write encoders with these suffixes, the exact decoder step, also for a shortlist if ``short``, and ``align``.
 
-    The example sources have ``length`` pieces.
+    The example sources have ``length`` pieces. Return what encodes the source.
     """
     trace = model.attention.needs_trace
     ids = torch.full((3, length), PAD + 5)
@@ -152,11 +144,16 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
     # The batch axis is dynamic in every field, and so is each axis that grows with the source.
     shapes = _dynamic_axes(memory, longer, 1)
     fields = [*memory, *state]
-    if not model.attention.sequential:
+    encoder: EncoderName = "onnx"
+    try:
         for suffix in suffixes:
             encode = Encode(model, trace=trace, constant_range=suffix == INT8)
             file = folder / f"encode{suffix}.onnx"
             write_graph(encode, (ids,), ({0: ANY, 1: ANY},), file, ["ids"], fields)
+    except Exception:  # the exporters raise anything
+        encoder = "torch"
+        names = " and ".join(type(part).__name__ for part in (model.encoder, model.attention))
+        print_message(f"{names}: the exporter cannot trace them together, so torch still encodes the source")
     before, after = example_states(model, ids, beams=5)
     # The exporter has no operator for the strides of a view, such as one layer of two.
     beams = {name: field.contiguous() for name, field in state_fields(before).items()}
@@ -174,7 +171,11 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
         dynamic = (shapes, beams_shapes, free, free, *({0: ANY} for _ in rows))
         inputs = [*fields, "tokens", "parents", *rows]
         step = RecurrentStep if isinstance(model.decoder, RecurrentDecoder) else Step
-        write_graph(step(model, before), example, dynamic, folder / name, inputs, outputs)
+        try:
+            write_graph(step(model, before), example, dynamic, folder / name, inputs, outputs)
+        except Exception as error:  # the exporters raise anything
+            problem = f"nmt-export cannot export this decoder ({type(error).__name__})"
+            raise UserError(f"{class_path(model.decoder)}: {problem}; use engine=torch") from error
         _open_k(folder / name)
     weights, other = ({"weights": _read_weights(model, written)} for written in (memory, longer))
     write_graph(
@@ -185,6 +186,31 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
         [*memory, "weights"],
         ["alignment"],
     )
+    _require_equal(model, folder, ids[:2].repeat(1, 2)[:, 1:], min(suffixes) if encoder == "onnx" else None)
+    return encoder
+
+
+def _require_equal(model: Seq2Seq, folder: Path, ids: Tensor, suffix: str | None) -> None:
+    """Raise UserError unless the graphs and the model agree about the first pieces for ``ids`` (B, S).
+
+    A subclass may override what the exporter does not trace. ``suffix`` is that of an encoder graph, if there is one.
+    """
+    trace = model.attention.needs_trace
+    memory, final = model.encode(ids, ids != PAD, trace=trace)
+    state = model.decoder.init(final, memory)
+    tokens = torch.full((len(ids), 1), PAD + 5)
+    expected = model.decoder.step(tokens, state, memory)[0].log_softmax(2).topk(K, dim=2).values
+    fields = {name: field.numpy() for name, field in (memory_fields(memory) | state_fields(state)).items()}
+    if suffix is not None:
+        encode = onnxruntime.InferenceSession(folder / f"encode{suffix}.onnx")
+        names = [output.name for output in encode.get_outputs()]
+        fields = dict(zip(names, encode.run(None, {"ids": ids.numpy()}), strict=True))
+    step = onnxruntime.InferenceSession(folder / "step.onnx")
+    fields |= {"tokens": tokens.numpy(), "parents": 0 * tokens.numpy(), "k": np.array([K])}
+    feed = {entry.name: fields[entry.name] for entry in step.get_inputs()}
+    if not np.allclose(step.run(["log_probs"], feed)[0], expected.numpy(), rtol=0.01, atol=0.01):
+        names = [class_path(part) for part in (model.encoder, model.attention, model.decoder)]
+        raise UserError(f"{', '.join(names)}: the exported graphs compute something else; use engine=torch")
 
 
 def _dynamic_axes(fields: Fields, longer: Fields, count: int) -> Any:
@@ -198,7 +224,7 @@ def _dynamic_axes(fields: Fields, longer: Fields, count: int) -> Any:
 def _read_weights(model: Seq2Seq, memory: Fields) -> Tensor:
     """Return the read weights (3, 4, R) of some queries."""
     query = torch.zeros(3, 4, model.decoder.hidden_size)
-    return model.attention.read(query, model.attention.memory_type(**memory))[1]
+    return model.attention.read(query, Memory(**memory))[1]
 
 
 def _quantise(folder: Path, steps: Iterable[Path], bounded_state: Collection[str]) -> None:
@@ -369,12 +395,11 @@ def write_deployment(
     See ``write_export``. Raises UserError if torch has to encode the source.
     """
     properties = trained.properties
-    if trained.model.attention.sequential:
+    if write_export(folder, trained, likely, engines=engines, fingerprint=fingerprint) == "torch":
         raise UserError(
             f"output={name}: {properties.attention.name} attention needs torch to encode the source; remove output= "
             "and translate with the run's folder"
         )
-    write_export(folder, trained, likely, engines=engines, fingerprint=fingerprint)
     (folder / "requirements.txt").write_text(PACKAGES.read_text("utf-8"), encoding="utf-8")
     text = README.format(
         attention=properties.attention.name,

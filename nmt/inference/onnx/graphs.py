@@ -145,7 +145,9 @@ class Encode(nn.Module):
 
     def __init__(self, model: Seq2Seq, *, trace: bool, constant_range: bool = False) -> None:
         super().__init__()
-        recurrent = isinstance(model.encoder, RecurrentEncoder)
+        recurrent = (
+            isinstance(model.encoder, RecurrentEncoder) and type(model.encoder).forward is RecurrentEncoder.forward
+        )
         constant_range = constant_range and recurrent and model.encoder.unit is LSTM
         self.embedding = with_range(model.embedding) if constant_range else model.embedding
         self.encoder = (
@@ -186,7 +188,7 @@ class Step(nn.Module):
         parents = parents[:, :, None]
         reordered = (_gather(field, parents) for field in state.values())
         before = map_tensors(lambda _: next(reordered), self.structure)
-        features, after, weights = self.features(tokens, before, self.decoder.attention.memory_type(**memory))
+        features, after, weights = self.features(tokens, before, Memory(**memory))
         log_probs = _log_probs(self.decoder, features, output_weight, output_bias)
         return *log_probs.topk(K, dim=2), weights, *state_fields(after).values()
 
@@ -270,7 +272,7 @@ class Align(nn.Module):
         self.model = model
 
     def forward(self, memory: Fields, weights: Tensor) -> Tensor:
-        return self.model.attention.align(weights, self.model.attention.memory_type(**memory))
+        return self.model.attention.align(weights, Memory(**memory))
 
 
 def memory_fields(memory: Memory) -> Fields:

@@ -62,6 +62,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_loading)
 
 
+EncoderName = Literal["onnx", "torch"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class About(Properties):
     """The content of ``about.json``."""
@@ -69,7 +72,7 @@ class About(Properties):
     format: int
     model: str
     """The fingerprint of the exported model."""
-    encoder: Literal["onnx", "torch"]
+    encoder: EncoderName
     """``torch`` if torch encodes the sources, because the attention writes the source states one by one."""
     checksums: dict[str, int]
 
