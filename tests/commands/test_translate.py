@@ -14,7 +14,7 @@ from commands.processes import MAIN, finish, start
 from commands.texts import Call, Printed
 
 from nmt.commands import streams
-from nmt.commands.translate import describe_scores, translate
+from nmt.commands.translate import translate
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
@@ -85,12 +85,6 @@ def test_scores_precede_translations(
     best = Translator.load(model).translate(["the dog"], SearchOptions(length_penalty=alpha))[0]
     assert text == best.text and float(score) == pytest.approx(expected(best.log_prob, len(best.tokens)), abs=1e-4)
     assert blank.endswith("\t") and error.startswith("scores: ")
-
-
-def test_descriptions_of_scores_name_what_changes_them() -> None:
-    options = [{}, {"length_penalty": 0.0}, {"coverage_penalty": 1.0}, {"sentences": "en"}]
-    texts = {describe_scores(SearchOptions(**settings)) for settings in options}
-    assert len({*texts, describe_scores(SearchOptions(), "confidence")}) == 5
 
 
 def test_equal_seeds_give_equal_samples(model: Path, call: Call) -> None:
