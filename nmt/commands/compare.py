@@ -19,10 +19,10 @@ from nmt.comparison.models import (
     run_folders,
     unknown_baseline,
 )
+from nmt.config.compose import join_options
 from nmt.config.init_from import read_yaml
 from nmt.config.overrides import config_dir, key_of
 from nmt.config.plain import read_options
-from nmt.config.runs import join_options
 from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import own_folder, require_own
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE

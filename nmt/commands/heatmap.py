@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -89,27 +88,19 @@ class HeatmapOptions(ModelOptions):
 
     def __post_init__(self) -> None:
         self.search.require_one_best("only the best translation of a line is drawn")
-        if self.tgt is not None and self.engine not in ("auto", "torch"):
-            raise UserError(
-                f"engine={self.engine}: given translations (tgt=) need engine=torch; remove engine={self.engine}"
-            )
         if self.tgt is not None and self.search != SearchOptions():
             raise UserError(f"tgt={self.tgt}: given translations are not searched for; remove search options, or tgt=")
-        if self.slots and self.engine not in ("auto", "torch"):
-            raise UserError(f"engine={self.engine}: slots=true needs engine=torch; remove engine={self.engine}")
-        if self.slots and self.format == "html":
-            raise UserError("format=html: slots=true draws pictures; use format=png, svg or pdf")
-        if self.slots and self.search.sentences is not None:
-            fix = "remove search.sentences, or write each sentence on its own line"
-            raise UserError(f"search.sentences={self.search.sentences}: each sentence has its own slots; {fix}")
-        if self.links is None:
-            return
-        if self.slots:
-            raise UserError(f"links={self.links}: slots=true draws pieces, and links connect words; remove links=")
-        if self.tgt is None:
-            raise UserError(f"links={self.links}: gold links need given translations; add tgt=FILE")
-        if self.granularity == "piece":
-            raise UserError(f"links={self.links}: gold links connect words, not pieces; use granularity=word")
+        if self.forced and self.engine not in ("auto", "torch"):
+            raise UserError(f"engine={self.engine}: tgt= and slots=true need engine=torch; remove engine=")
+        if self.links is not None and (self.tgt is None or self.granularity == "piece"):
+            fix = "add tgt=FILE" if self.tgt is None else "use granularity=word"
+            raise UserError(f"links={self.links}: gold links connect words of given translations; {fix}")
+        with_slots = {"links": self.links, "search.sentences": self.search.sentences}
+        if self.format == "html":
+            with_slots["format"] = self.format
+        for key, value in with_slots.items() if self.slots else ():
+            if value is not None:
+                raise UserError(f"{key}={value}: slots=true draws a picture of the pieces of each line; remove {key}=")
 
 
 @command(HELP, HeatmapOptions)
@@ -128,12 +119,8 @@ def heatmap(options: HeatmapOptions) -> None:
     else:
         files = _draw([*_examples(pairs, options, translator)], options, translator)
     with own_folder(folder, busy=BUSY, fix=FIX):
-        drawn = []
         for file in files:
             print_path(file)
-            drawn.append(file)
-        if options.format != "html":
-            _warn_of_other_pictures(folder, drawn, options)
 
 
 def _read(options: HeatmapOptions) -> list[Pair]:
@@ -272,17 +259,6 @@ def _title(options: HeatmapOptions, translator: Translator, drawn: str, line: st
     model = Path(options.model).resolve().name
     title = f"{model}, {translator.attention.name} attention{drawn}\n{Path(options.src).name}, line {line}"
     return title if options.title else ""
-
-
-def _warn_of_other_pictures(folder: Path, files: Sequence[Path], options: HeatmapOptions) -> None:
-    """Warn of pictures that an earlier command drew: they would be taken for pictures of this model."""
-    pattern = rf"\d{{4,}}\.{options.format}"
-    others = sorted(file.name for file in folder.iterdir() if re.fullmatch(pattern, file.name) and file not in files)
-    if others:
-        print_message(
-            f"warning: output={folder}: also holds {counted(len(others), 'picture')} of an earlier command, such as"
-            f" {others[0]}; remove old pictures, or choose another folder"
-        )
 
 
 def _page_examples(examples: Sequence[Example], options: HeatmapOptions) -> Iterator[Example]:

@@ -1,58 +1,56 @@
-"""Compose the command line's overrides into one checked, plain dictionary, with Hydra's compose API."""
+"""Compose the settings of a training run into one checked, plain dictionary.
+
+Hydra composes the YAML files of the chosen groups; the values of single keys are set by ``apply_values``.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import conflicts
 from nmt.config.init_from import inherit_settings
 from nmt.config.overrides import (
-    MISSING,
-    NAMES,
-    QUOTED,
+    apply_values,
     choice_inside,
     config_dir,
     key_of,
     located,
-    put,
-    require_override,
-    split_list,
+    require_overrides,
     unknown_choice,
-    unknown_key,
-    value_at,
 )
 from nmt.data.sources import is_prepared
 from nmt.errors import UserError
 from nmt.settings.build import build, plain, problems
 from nmt.training.settings import PreparedTrain, Train
 
-# Text that Hydra's override grammar accepts unquoted: without a backslash, which escapes.
-PLAIN = re.compile(r"(?! )[\w/+.$%*@:?| -]*(?<! )", re.ASCII)
-KEY = re.compile(r"[^:,]*: *")  # of an element of a mapping
-# ValueError: attention=null; TypeError: attention=[[luong]]
-ERRORS = (HydraException, OmegaConfBaseException, ValueError, TypeError)
-# Launchers and sweepers, and the extra of this package that installs each.
-EXTRAS = {"launcher/joblib": "sweeps", "launcher/submitit": "submitit", "sweeper/optuna": "optuna"}
-LISTED = re.compile(r"[^=,]+=([\w.-]+(,[\w.-]+)+|(choice|range|glob)\(.*\))")  # several values for a sweep
-# Settings of Hydra's multirun; nmt-train refuses Hydra's other settings, because they would have no effect.
-NEEDS_MULTIRUN = re.compile(r"[+~]*hydra[/.](launcher|sweeper|sweep|callbacks)\b|[+~]*hydra\.job\.env_set\b")
-
-
 Check = Callable[[dict[str, Any]], Iterable[str]]
-Quoting = Callable[[str], str]
-Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Composed(NamedTuple):
+    """A composed configuration, the YAML file chosen for each group, and the folders of the files."""
+
+    config: dict[str, Any]
+    choices: dict[str, str]
+    folders: list[Path]
+
+
+class Overrides(NamedTuple):
+    """Overrides of the command line: ``group=choice`` as Hydra writes it, and the text of each single key."""
+
+    choices: list[str]
+    values: dict[str, str]
+    folders: list[Path]
 
 
 def train_config(arguments: Sequence[str], *, resumed: Path | None = None) -> Train:
@@ -62,126 +60,43 @@ def train_config(arguments: Sequence[str], *, resumed: Path | None = None) -> Tr
 
 
 def compose_train(arguments: Sequence[str], *, resumed: Path | None = None) -> dict[str, Any]:
-    """Return conf/train.yaml with the ``arguments``, checked: see ``compose_config``.
+    """Return conf/train.yaml with the ``arguments``, checked.
 
     With ``init_from`` the model and the text are those of that run, unless the arguments override them. ``resumed`` is
-    the folder of a run that is being resumed.
+    the folder of a run that is being resumed, whose stored settings count unless the arguments override them.
     """
-
-    def inherit(config: dict[str, Any]) -> dict[str, Any]:
-        text = config["init_from"] is not None and not _chooses_text(config, arguments)
-        return inherit_settings(config, arguments, resumed, text=text)
-
-    def check(config: dict[str, Any]) -> list[str]:
-        return [*train_problems(config), *_ignored_tokenizer(config, arguments)]
-
-    try:
-        return compose_config("train", arguments, check, inherit)
-    except UserError as error:
-        raise UserError(*(_with_advice(problem, arguments) for problem in error.problems)) from None
-
-
-def _schema(config: Mapping[str, Any]) -> type[Train]:
-    data = config.get("data")  # data=[] removes it
-    return PreparedTrain if isinstance(data, Mapping) and is_prepared(data) else Train
-
-
-def _with_advice(problem: str, arguments: Sequence[str]) -> str:
-    """Return the problem, with advice if it concerns a value such as ``1,2``, or the keys of an overridden class."""
-    for argument in arguments:
-        group, target, _ = argument.partition("._target_=")
-        if target and re.match(rf"{re.escape(group)}\.[\w.]+(=.*: no such key|: missing)", problem):
-            return f"{problem}; {group}._target_= keeps all other keys of this file: write another YAML for your class"
-    lists = [argument for argument in arguments if LISTED.fullmatch(argument)]
-    return f"{problem}; to train once per value, add -m" if problem.startswith(tuple(lists)) else problem
-
-
-def compose_config(
-    name: str, arguments: Sequence[str], check: Check, change: Change = lambda config: config
-) -> dict[str, Any]:
-    """Return conf/``name``.yaml with the ``key=value`` overrides in ``arguments``, changed by ``change``.
-
-    ``--config-dir FOLDER`` adds a folder of the user's own YAML files. Raises UserError with everything that is wrong,
-    and with all problems that ``check`` finds in the changed configuration.
-    """
-    overrides, folders = hydra_overrides(arguments)
-    try:
-        composed, choices = _compose(name, overrides, folders)
-    except UserError as error:  # Hydra stops at the first override that it cannot apply
-        raise UserError(*error.problems, *_other_problems(error, name, arguments, check, change)) from None
-    try:
-        plain = OmegaConf.to_container(composed, resolve=True)
-    except OmegaConfBaseException as error:
-        raise UserError(one_line(error)) from None
-    assert isinstance(plain, dict)
-    config, faults = _as_typed({str(key): value for key, value in plain.items()}, arguments, check, change)
-    if faults:
-        raise UserError(*(located(problem, name, choices, folders) for problem in faults))
+    composed = composed_tree("train", arguments)
+    default = OmegaConf.load(config_dir() / "train.yaml").defaults[0].data
+    keeps_text = composed.choices.get("data") == default and not any(key_of(word) == "data" for word in arguments)
+    config = inherit_settings(composed.config, arguments, resumed, text=keeps_text)
+    faults = [*train_problems(config), *_ignored_tokenizer(config, arguments)]
+    _raise(faults, "train", composed, arguments)
     return config
 
 
-def _other_problems(
-    error: UserError, name: str, arguments: Sequence[str], check: Check, change: Change
-) -> Sequence[str]:
-    """Return the problems besides an unknown key of a group, which ``error`` reports.
+def compose_config(name: str, arguments: Sequence[str], check: Check) -> dict[str, Any]:
+    """Return conf/``name``.yaml with the ``arguments``.
 
-    Without a wrong choice, or an argument that may name a group, the other arguments would belong to other choices.
+    ``--config-dir FOLDER`` adds a folder of the user's own YAML files. Raises one UserError with everything that is
+    wrong: all that Hydra cannot compose, or else all problems that ``check`` finds.
     """
-    unknown = re.match(r"([\w.]+): no such key(?:.*did you mean ([\w.]+)\?)?", error.problems[0])
-    if unknown is None or ("." not in unknown[1] and (not unknown[2] or os.path.isdir(config_dir() / unknown[2]))):
-        return []
-    rest = [argument for argument in arguments if key_of(argument) != unknown[1]]
-    if len(rest) == len(arguments):
-        return []
-    try:
-        compose_config(name, rest, check, change)
-    except UserError as others:  # ``change`` may compose all arguments again
-        return [problem for problem in others.problems if problem not in error.problems]
-    return []
+    composed = composed_tree(name, arguments)
+    _raise(check(composed.config), name, composed, arguments)
+    return composed.config
 
 
-def _as_typed(
-    composed: dict[str, Any], arguments: Sequence[str], check: Check, change: Change
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the changed configuration with the arguments as typed where text is needed, and its problems.
-
-    Hydra reads ``1e5``, ``1_000`` and ``true`` as a number or a truth value, also where they are names.
-    """
-    config = change(deepcopy(composed))
-    faults = list(check(config))
-    typed = {key_of(argument): argument for argument in arguments}  # the last one of a key counts
-    for key, argument in typed.items():
-        text = argument.partition("=")[2]
-        wrong = re.compile(rf"{re.escape(key)}(\[\d+\])?=.*: must be text", re.DOTALL)
-        if not any(map(wrong.match, faults)):
-            continue
-        if (value := value_at(composed, key)) is not MISSING:
-            put(composed, key, _typed(value, text))
-            config = change(deepcopy(composed))
-            faults = list(check(config))
-    return config, faults
+def _raise(faults: Iterable[str], name: str, composed: Composed, arguments: Sequence[str]) -> None:
+    lists = tuple(word for word in arguments if "," in word.partition("=")[2])
+    lines = [located(fault, name, composed.choices, composed.folders) for fault in faults]
+    if lines:
+        raise UserError(
+            *(f"{line}; add -m to train once per value" if line.startswith(lists) else line for line in lines)
+        )
 
 
-def _typed(value: Any, text: str) -> Any:
-    """Return the ``text`` that was read as ``value``, for each element of a list."""
-    if isinstance(value, list):
-        elements = split_list(text[1:-1])
-        fits = len(elements) == len(value)
-        return [_typed(item, element) for item, element in zip(value, elements, strict=True)] if fits else value
-    return text if isinstance(value, bool | int | float) else value
-
-
-def _chooses_text(config: Mapping[str, Any], arguments: Sequence[str]) -> bool:
-    """Return whether an argument or an experiment chose the ``data`` of ``config``, composed from ``arguments``.
-
-    Arguments such as ``data.max_length=50`` change the text of any source, and choose none.
-    """
-    overrides, folders = hydra_overrides(arguments)
-    if any(key_of(argument) == "data" for argument in overrides):
-        return True
-    changes = [argument for argument in overrides if key_of(argument).startswith(("data.", "hydra.searchpath"))]
-    default, _ = _compose("train", changes, folders)
-    return bool(OmegaConf.to_container(default.data, resolve=True) != config["data"])
+def _schema(config: Mapping[str, Any]) -> type[Train]:
+    data = config.get("data")
+    return PreparedTrain if isinstance(data, Mapping) and is_prepared(data) else Train
 
 
 def train_problems(config: dict[str, Any]) -> list[str]:
@@ -194,7 +109,7 @@ def train_problems(config: dict[str, Any]) -> list[str]:
 
 def _ignored_tokenizer(config: Mapping[str, Any], arguments: Sequence[str]) -> Iterator[str]:
     for argument in arguments:
-        if _schema(config) is PreparedTrain and re.match(r"[+~]*tokenizer\b", argument):
+        if _schema(config) is PreparedTrain and re.match(r"tokenizer\b", key_of(argument)):
             yield f"{argument}: prepared text has its own tokenizers; remove it, or give it to nmt-prepare"
 
 
@@ -202,112 +117,77 @@ def to_yaml(config: Mapping[str, Any] | Train) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(plain(config)))
 
 
-def quoted(argument: str) -> str:
-    """Quote the value for Hydra, whose grammar rejects a plain ``jürgen``, ``it's.en`` or ``[ü.en,tr.en]``."""
-    key, _, value = argument.partition("=")
-    return f"{key}={in_grammar(value)}"
-
-
-def in_grammar(value: str) -> str:
-    """Return the value in Hydra's grammar. A comma separates the elements of a list unless it is in quotes."""
-    if PLAIN.fullmatch(value) or QUOTED.fullmatch(value) or "${" in value:  # an interpolation is left to Hydra
-        return value
-    if value.startswith("[") and value.endswith("]"):
-        return f"[{','.join(map(in_grammar, split_list(value[1:-1])))}]"
-    if value.startswith("{") and value.endswith("}"):
-        items = [item.partition(":") for item in split_list(value[1:-1], KEY)]
-        if value == "{}" or all(colon for _, colon, _ in items):
-            return "{" + ",".join(f"{key}{colon}{in_grammar(text.strip())}" for key, colon, text in items) + "}"
-    return in_quotes(value)
-
-
-def hydra_overrides(arguments: Sequence[str], quote: Quoting = quoted) -> tuple[list[str], list[Path]]:
-    """Return the overrides for Hydra, each after ``quote``, and the folders of the YAML files."""
-    overrides = []
-    folder = None
-    remaining = iter(arguments)
-    for argument in remaining:
-        if argument == "--config-dir" or argument.startswith("--config-dir="):
-            value = argument.partition("=")[2] or next(remaining, "")
-            folder = Path(value)
-            if not value or not folder.is_dir():
-                raise UserError(f"--config-dir {value}: no such folder; name the parent of attention/mine.yaml")
-        elif not argument.startswith("-") and re.match(r"[+~]*hydra\b.*=", argument):
-            if NEEDS_MULTIRUN.match(argument):
-                raise UserError(f"{argument}: has an effect only in a sweep; add -m to nmt-train, or remove it")
-            raise UserError(f"{argument}: Hydra's own settings have no effect here; remove it")
+def read_overrides(arguments: Sequence[str]) -> Overrides:
+    """Return the arguments as overrides. Raises UserError for everything that is not a setting."""
+    folders = [config_dir()]
+    settings = []
+    for argument in join_options(arguments):
+        option, _, value = argument.partition("=")
+        if option != "--config-dir":
+            settings.append(argument)
+        elif Path(value).is_dir() and value:
+            folders.insert(0, Path(value))
         else:
-            require_override(argument)
-            overrides.append(choice_inside(quote(argument)))
-    if folder is None:
-        return overrides, [config_dir()]
-    search_path = f"hydra.searchpath=[{in_quotes(f'file://{folder.resolve()}')}]"
-    return [*overrides, search_path], [folder, config_dir()]
+            raise UserError(f"--config-dir {value}: no such folder; name the parent of attention/mine.yaml")
+    require_overrides(settings)
+    choices, values = [], {}
+    for argument in map(choice_inside, settings):
+        key, _, value = argument.partition("=")
+        group = key.lstrip("+").partition("@")[0]
+        if re.match(r"[+~]*hydra\b", argument):
+            raise UserError(f"{argument}: Hydra's own settings have an effect only with -m; remove it")
+        is_group = any(os.path.isdir(folder / group) for folder in folders)
+        if is_group and value != "null" and not value.startswith(("[", "{")):
+            choices.append(argument)
+        else:
+            values[key.lstrip("+")] = value
+    return Overrides(choices, values, folders)
+
+
+def join_options(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with ``--config-dir FOLDER`` joined into one, ``--config-dir=FOLDER``."""
+    remaining = iter(arguments)
+    return [f"{argument}={next(remaining, '')}" if argument == "--config-dir" else argument for argument in remaining]
 
 
 def in_quotes(text: str) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
-def _compose(name: str, overrides: list[str], folders: Sequence[Path]) -> tuple[DictConfig, dict[str, str]]:
-    """Return the configuration, and the YAML chosen for each group."""
+def search_path(folders: Sequence[Path]) -> list[str]:
+    """Return the override with which Hydra looks for YAML files in the user's folders too."""
+    own = [in_quotes(f"file://{folder.resolve()}") for folder in folders if folder != config_dir()]
+    return [f"hydra.searchpath=[{','.join(own)}]"] if own else []
+
+
+def composed_tree(name: str, arguments: Sequence[str]) -> Composed:
+    """Return the configuration with the overrides in ``arguments``, unchecked.
+
+    Raises UserError for what Hydra cannot compose.
+    """
+    choices, values, folders = read_overrides(arguments)
+    pairs = [choice.lstrip("+").split("=", 1) for choice in choices]
+    if wrong := [problem for group, choice in pairs if (problem := unknown_choice(group, choice, folders))]:
+        raise UserError(*wrong)
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         try:
-            composed = compose(name, overrides, return_hydra_config=True)
-            choices = {str(group): str(choice) for group, choice in composed.hydra.runtime.choices.items()}
+            composed = compose(name, [*map(_in_grammar, choices), *search_path(folders)], return_hydra_config=True)
+            chosen = {str(group): str(choice) for group, choice in composed.hydra.runtime.choices.items()}
             with open_dict(composed):
                 del composed["hydra"]
-            return composed, choices
-        except ERRORS as error:
-            raise UserError(explain(error, name, overrides, folders)) from None
+            tree = OmegaConf.to_container(composed, resolve=True)
+        except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
+            raise UserError(one_line(error)) from None
+    config = {str(key): value for key, value in tree.items()} if isinstance(tree, dict) else {}
+    apply_values(config, values)
+    return Composed(config, chosen, folders)
 
 
-def explain(error: Exception, name: str, overrides: list[str], folders: Sequence[Path]) -> str:
-    """Return Hydra's message as one line, with the most similar key or choice of the YAML ``folders``."""
-    text = str(error)
-    if match := re.search(r"Could not override '([^']+)'", text):
-        key = key_of(match[1])
-        if (
-            name == "train" and key not in NAMES and os.path.isdir(config_dir() / key)
-        ):  # a group without a default, such as experiment
-            argument = next(argument for argument in overrides if argument.startswith(f"{key}="))
-            return f"{key}: no such key; did you mean +{argument}?"
-        # attention=luong has other keys.
-        groups = [argument for argument in overrides if "." not in argument.partition("=")[0]]
-        composed = OmegaConf.to_container(_compose_if_valid(name, groups), resolve=False)
-        assert isinstance(composed, dict)
-        return unknown_key(key, {str(name): value for name, value in composed.items()}, folders)
-    if match := re.search(r"Could not find '(.+)'", text):
-        if match[1].startswith("hydra/"):
-            return _explain_plugin(match[1].removeprefix("hydra/"), text)
-        group, _, option = match[1].partition("/")
-        entry = next(
-            (key_of(argument) for argument in overrides if argument.startswith(f"{group}@") and option in argument),
-            group,
-        )
-        return unknown_choice(group, option, folders).replace(group, entry, 1)
-    groups = [argument for argument in overrides if os.path.isdir(config_dir() / key_of(argument))]
-    if "Config group override must be" in text or (isinstance(error, TypeError) and groups):
-        return f"{' '.join(groups)}: must be the name of a choice, such as attention=none"
-    return one_line(error)
-
-
-def _explain_plugin(choice: str, text: str) -> str:
-    """Return advice about a launcher or sweeper that Hydra did not find. ``text`` is Hydra's message."""
-    kind, _, name = choice.partition("/")
-    extra = next((extra for prefix, extra in EXTRAS.items() if choice.startswith(prefix)), None)
-    if extra is not None:
-        return f"hydra/{kind}={name}: needs the extra {extra}; in the clone: pip install '.[{extra}]'"
-    choices = re.findall(r"^\t(\w+)$", text, re.MULTILINE)
-    return f"hydra/{kind}={name}: no such choice; choose from {', '.join(choices)}"
-
-
-def _compose_if_valid(name: str, overrides: list[str]) -> DictConfig:
-    try:
-        return compose(name, overrides)
-    except ERRORS:  # another override is wrong too
-        return compose(name)
+def _in_grammar(override: str) -> str:
+    """Return ``group=choice`` in Hydra's grammar, which needs quotes, and a plus before a group without a default."""
+    group, _, choice = override.partition("=")
+    return f"{'+' * (group == 'experiment')}{group}={in_quotes(choice)}"
 
 
 def one_line(error: Exception) -> str:

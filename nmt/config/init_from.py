@@ -15,13 +15,14 @@ from nmt.data.sources import is_prepared
 from nmt.errors import UserError
 from nmt.files.reading import MAX_DEPTH, read_text, require_plain
 from nmt.inference.run_files import CONFIG_FILE
-from nmt.settings.build import MODEL_GROUPS, plain, without_removed
+from nmt.settings.build import MODEL_GROUPS, plain
 from nmt.training.settings import Train
 
 # Changes of the text, which a prepared folder has made already.
 TEXT_CHANGES = ("data.lowercase", "data.remove_invisible")
 # Settings of the model, of its vocabulary and of its scores.
 INHERITED = (*MODEL_GROUPS, "tokenizer", *TEXT_CHANGES, "evaluation")
+GIVEN_ANEW = ("name", "runs", "resume", "trust", "logger")  # not read from a run's folder, which may be a stranger's
 # Settings that do not change the model, except by rounding.
 UNRELATED = ("name", "runs", "resume", "trust", "export", "logger", "threads", "device")
 
@@ -31,26 +32,22 @@ def inherit_settings(
 ) -> dict[str, Any]:
     """Return ``config`` with the model settings of the run in ``init_from``, and with its data source if ``text``.
 
-    A part or key that ``arguments`` set keeps its new value. A ``resumed`` run has inherited them already, so they are
-    read from its own folder. Without ``init_from``, it keeps the classes of its parts, whose defaults may have changed
-    since it was started. Raises UserError where the run has no configuration.
+    A ``resumed`` run inherits all its own settings but those that only the user may give: which code is trusted, and
+    who gets the logs. A part or key that ``arguments`` set keeps its new value. Raises UserError where the run has no
+    configuration.
     """
-    folder = config["init_from"]
+    folder = resumed or config["init_from"]
     if resumed is None and not isinstance(folder, str):
         return config  # null, or a wrong type, which the check of the configuration reports
-    start = read_yaml(Path(resumed or folder) / CONFIG_FILE, "" if resumed else f"init_from={folder}")
+    start = read_yaml(Path(folder) / CONFIG_FILE, "" if resumed else f"init_from={folder}")
+    parts: Sequence[str] = INHERITED
+    if resumed or text:
+        start["data"] = _stored_text(start, folder)
+        parts = [key for key in config if key not in GIVEN_ANEW] if resumed else ("data", *INHERITED)
     merged = deepcopy(config)
     overridden = {key_of(argument) for argument in arguments}
-    parts: Sequence[str] = INHERITED
-    if folder is None:
-        parts = [part for part in INHERITED if _class_of(start, part) not in (MISSING, _class_of(config, part))]
-    elif text:
-        start["data"] = merged["data"] = _stored_text(start, resumed or folder)
-        parts = ("data", *INHERITED)
     for part in parts:
         inherited = value_at(start, part)
-        if inherited is MISSING and part == "data.remove_invisible":
-            inherited = None  # a model of an earlier version
         known_from_data = part in TEXT_CHANGES and is_prepared(merged["data"])
         if part in overridden or inherited is MISSING or known_from_data:
             continue
@@ -85,10 +82,6 @@ def _without_case(data: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _class_of(config: Mapping[str, Any], part: str) -> Any:
-    return value_at(config, f"{part}._target_")
-
-
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return {"a.b": value} of nested mappings."""
     flat: dict[str, Any] = {}
@@ -113,10 +106,7 @@ def read_yaml(file: Path, name: str = "") -> dict[str, Any]:
         raise UserError(f"{name}: {problem}; name a folder that nmt-train has finished") from None
     except Exception:  # a damaged file raises any exception
         raise UserError(f"{name}: its {file.name} is damaged; name a folder that nmt-train has finished") from None
-    data = config.get("data")
-    if isinstance(data, dict) and data.get("_target_") == "nmt.text.parallel.ParallelFiles":
-        data["_target_"] = "nmt.data.parallel.ParallelFiles"  # its name in runs of model format 1
-    return without_removed({str(key): value for key, value in config.items()})
+    return {str(key): value for key, value in config.items()}
 
 
 def _refuse_deep_yaml(text: str) -> None:

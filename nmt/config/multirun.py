@@ -1,4 +1,7 @@
-"""Run many training jobs with Hydra's multirun: its sweeper chooses their settings, and its launcher starts them."""
+"""Run many training jobs with Hydra's multirun: its sweeper chooses their settings, and its launcher starts them.
+
+Hydra gets the overrides that list several values only. All other settings are those of every job.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,17 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from nmt.config.compose import ERRORS, NEEDS_MULTIRUN, explain, hydra_overrides, in_grammar, in_quotes
-from nmt.config.init_from import read_yaml
-from nmt.config.overrides import INSIDE, config_dir, key_of, name_problems, split_list
+from nmt.config.compose import composed_tree, in_quotes, join_options, one_line, read_overrides, search_path
+from nmt.config.overrides import INSIDE, choice_inside, config_dir, key_of, name_problems, require_overrides
 from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
 
 DEFAULT_NAME = "sweep"
 LONGEST_NAME = 120  # characters in the name of a job's folder
 LONGEST_BYTES = 240  # file systems allow 255; a fingerprint and .log follow
-REFUSED = {  # arguments that a sweep sets for each job
-    "name": "names the sweep; give one name",
-    "runs": "is the parent folder of the sweep; give one folder",
-    "resume": "a sweep continues by itself; repeat its command without resume=",
-}
+SETTINGS = re.compile(r"[+~]*hydra[./](launcher|sweeper|sweep|callbacks|job\.env_set)\b")
 HYDRA_DEFAULTS = {
     "hydra/hydra_logging": "none",  # nmt-train has its own messages
     "hydra/job_logging": "none",
@@ -64,54 +63,47 @@ class Multirun:
     """The arguments that all jobs have."""
     jobs: list[Job] | None
     """All jobs; None if the sweeper chooses them while it runs."""
-    unswept: list[str]
-    """The fixed arguments whose group is not swept: valid without the sweep."""
     overrides: list[str]
     """The overrides for Hydra."""
-    folders: list[Path]
-    """The folders of YAML files."""
 
 
 def read_multirun(arguments: Sequence[str]) -> Multirun:
-    """Return the sweep that the arguments describe, with ``--config-dir=FOLDER`` as one argument.
-
-    Raises UserError for anything that Hydra rejects.
-    """
-    hydra_settings = [argument for argument in arguments if re.match(r"[+~]*hydra\b", argument)]
-    if wrong := [argument for argument in hydra_settings if not NEEDS_MULTIRUN.match(argument)]:
-        raise UserError(*(f"{argument}: has no effect here; remove it" for argument in wrong))
-    settings = [argument for argument in arguments if argument not in hydra_settings]
-    overrides, folders = hydra_overrides(settings, quoted_sweep)
-    swept = {key_of(argument) for argument in overrides if _is_sweep(argument)}
-    for argument in overrides:
-        if (key := key_of(argument)) in REFUSED and (key in swept or key == "resume"):
-            raise UserError(f"{argument}: {REFUSED[key]}")
-    fixed = [argument for argument in settings if key_of(argument) not in {*swept, "name", "runs"}]
-    if all(key_of(argument) != "export" for argument in settings):
+    """Return the sweep that the arguments describe. Raises UserError for anything that Hydra rejects."""
+    arguments = join_options(arguments)
+    for_hydra = [argument for argument in arguments if SETTINGS.match(argument)]
+    others = [argument for argument in arguments if not SETTINGS.match(argument)]
+    require_overrides([argument for argument in others if not argument.startswith("--config-dir=")])
+    swept = [argument for argument in others if _is_sweep(argument)]
+    not_fixed = {"name", "runs", *map(key_of, swept)}
+    fixed = [argument for argument in others if key_of(argument) not in not_fixed]
+    for argument in others:
+        if key_of(argument) == "resume" or (argument in swept and key_of(argument) in ("name", "runs")):
+            raise UserError(
+                f"{argument}: not possible in a sweep, which continues when its command is repeated; remove it"
+            )
+    if all(key_of(argument) != "export" for argument in others):
         fixed.append("export=false")  # few people translate with every job of a sweep
-    overrides = [*hydra_settings, *(_deferred(argument, swept) for argument in overrides)]
-    with _hydra(overrides, folders) as hydra:
+    settings = composed_tree("train", [argument for argument in others if argument not in swept]).config
+    named = any(key_of(argument) == "name" for argument in others) or settings["name"] != "demo"
+    name = str(settings["name"]) if named else DEFAULT_NAME
+    if wrong := [*name_problems(name)]:
+        raise UserError(*wrong)
+    options = [argument for argument in others if argument.startswith("--config-dir=")]
+    overrides = [*for_hydra, *map(_for_hydra, swept), *search_path(read_overrides(options).folders)]
+    given = [override.partition("=")[2] for override in for_hydra if key_of(override) == "hydra.sweep.dir"]
+    folder = Path(given[-1]) if given else Path(str(settings["runs"])) / name
+    with _hydra() as hydra:
         master = hydra.compose_config("train", overrides, RunMode.MULTIRUN)
-        folder = _sweep_folder(master, overrides)
-        excluded = ["name", "runs", *(key_of(argument) for argument in fixed if not argument.startswith("-"))]
-        overrides = [*_hydra_settings(master, overrides, folder, excluded, swept), *overrides]
-        jobs = _known_jobs(hydra, master, overrides, excluded)
-    named = [Job(number, fixed, job, folder / job_name(job)) for number, job in enumerate(jobs or [])]
-    unswept = [argument for argument in fixed if not _is_inside(argument, swept)]
-    return Multirun(
-        folder=folder,
-        fixed=fixed,
-        jobs=None if jobs is None else named,
-        unswept=unswept,
-        overrides=overrides,
-        folders=folders,
-    )
+        overrides += _hydra_settings(master, overrides, folder, str(settings["training"]["monitor"]))
+        known = _known_jobs(hydra, master, overrides)
+    jobs = [Job(number, fixed, job, folder / job_name(job)) for number, job in enumerate(known or [])]
+    return Multirun(folder=folder, fixed=fixed, jobs=None if known is None else jobs, overrides=overrides)
 
 
 def run_multirun(multirun: Multirun, run_job: RunJob) -> None:
     """Let Hydra call ``run_job`` for every combination of settings."""
-    OmegaConf.register_new_resolver("nmt_job_name", _job_name, replace=True)
-    with _hydra(multirun.overrides, multirun.folders) as hydra:
+    OmegaConf.register_new_resolver("nmt_job_name", lambda: job_name(_swept_words()), replace=True)
+    with _hydra() as hydra:
         task = partial(_task, run_job=run_job, fixed=multirun.fixed)
         hydra.multirun("train", task, multirun.overrides, with_log_configuration=False)
 
@@ -134,19 +126,13 @@ def _task(config: DictConfig, *, run_job: RunJob, fixed: list[str]) -> float:
     return run_job(Job(int(hydra.job.num), fixed, _swept_words(), folder))
 
 
-def _job_name() -> str:
-    return job_name(_swept_words())
-
-
 def _swept_words() -> list[str]:
     """Return the settings of the current job that not all jobs have."""
-    hydra = HydraConfig.get()
-    excluded = hydra.job.config.override_dirname.exclude_keys
-    return [str(argument) for argument in hydra.overrides.task if key_of(argument) not in excluded]
+    return [str(argument).lstrip("+") for argument in HydraConfig.get().overrides.task]
 
 
 @contextmanager
-def _hydra(overrides: list[str], folders: Sequence[Path]) -> Iterator[Any]:
+def _hydra() -> Iterator[Any]:
     """Yield Hydra, ready to compose. Raises UserError for every error of the configuration."""
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_dir()), job_name="nmt-train", version_base="1.3"):
@@ -154,8 +140,8 @@ def _hydra(overrides: list[str], folders: Sequence[Path]) -> Iterator[Any]:
         assert hydra is not None
         try:
             yield hydra
-        except ERRORS as error:
-            raise UserError(explain(error, "train", overrides, folders)) from None
+        except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
+            raise UserError(one_line(error)) from None
 
 
 def _is_sweep(argument: str) -> bool:
@@ -165,69 +151,27 @@ def _is_sweep(argument: str) -> bool:
         return False
 
 
-def quoted_sweep(argument: str) -> str:
-    """Quote the value for Hydra unless it lists several values; then quote the values that Hydra's grammar rejects."""
-    if _is_sweep(argument):
-        return argument
-    key, _, value = argument.partition("=")
-    choice = re.fullmatch(r"choice\((.*)\)", value, re.DOTALL)
-    values = [in_grammar(element) for element in split_list(choice[1] if choice else value)]
-    # Hydra drops the quotes inside choice(…), and then cannot read its values again.
-    return f"{key}=choice({values[0]})" if choice and len(values) == 1 else f"{key}={','.join(values)}"
+def _for_hydra(argument: str) -> str:
+    """Return an override that Hydra accepts also where the default of a swept group lacks its key."""
+    choice = choice_inside(argument)
+    is_group = choice != argument or "@" in argument or (config_dir() / key_of(argument)).is_dir()
+    return choice if is_group or argument.startswith(("+", "~")) else f"++{argument}"
 
 
-def _is_inside(argument: str, swept: set[str]) -> bool:
-    """Return whether the key of the argument is in a group or block that is swept."""
-    return any(key_of(argument).startswith(f"{group}.") for group in swept)
-
-
-def _deferred(argument: str, swept: set[str]) -> str:
-    """Return ``attention.score=dot`` as a choice of one value if ``attention`` is swept.
-
-    Hydra applies plain overrides also to the default of a swept group, which may not have the key.
-    """
-    key, _, value = argument.partition("=")
-    if _is_inside(argument, swept) and not _is_sweep(argument):
-        return f"{key}=choice({value})"
-    return argument
-
-
-def _sweep_folder(master: DictConfig, overrides: Sequence[str]) -> Path:
-    """Return ``hydra.sweep.dir`` if it is given, or else runs/NAME."""
-    if any(key_of(argument) == "hydra.sweep.dir" for argument in overrides):
-        return Path(master.hydra.sweep.dir)
-    default = read_yaml(config_dir() / "train.yaml")["name"]
-    typed = [argument.partition("=")[2] for argument in overrides if key_of(argument) == "name"]
-    name = str(master.name) if typed or master.name != default else DEFAULT_NAME
-    if typed and not isinstance(master.name, str):  # name=1e5, which Hydra reads as a number
-        name = typed[-1]
-    for problem in name_problems(name):
-        raise UserError(problem)
-    return Path(str(master.runs)) / name
-
-
-def _hydra_settings(
-    master: DictConfig, overrides: Sequence[str], folder: Path, excluded: Sequence[str], swept: set[str]
-) -> list[str]:
+def _hydra_settings(master: DictConfig, overrides: Sequence[str], folder: Path, monitor: str) -> list[str]:
     """Return the overrides of Hydra's own settings, except those that are given."""
     given = {key_of(argument) for argument in overrides}
-    settings = {
-        **HYDRA_DEFAULTS,
-        "hydra.sweep.dir": in_quotes(str(folder)),
-        "hydra.job.config.override_dirname.exclude_keys": f"[{','.join(map(in_quotes, excluded))}]",
-    }
-    if "direction" in master.hydra.sweeper and "hydra.sweeper.direction" not in given:  # Optuna's would be minimize
-        if "training.monitor" in swept:
+    settings = {**HYDRA_DEFAULTS, "hydra.sweep.dir": in_quotes(str(folder))}
+    if "direction" in master.hydra.sweeper:  # Optuna's would be minimize
+        if "training.monitor" in given:
             raise UserError("training.monitor: jobs with different objectives cannot be compared; give one value")
-        settings["hydra.sweeper.direction"] = "minimize" if master.training.monitor == "valid_loss" else "maximize"
+        settings["hydra.sweeper.direction"] = "minimize" if monitor == "valid_loss" else "maximize"
     if "max_failure_rate" in master.hydra.sweeper:
         settings["hydra.sweeper.max_failure_rate"] = "1"  # Optuna's 0 would stop at the first failed job
-    return [f"{key}={value}" for key, value in settings.items() if key not in given or key == "hydra.sweep.dir"]
+    return [f"{key}={value}" for key, value in settings.items() if key not in given]
 
 
-def _known_jobs(
-    hydra: Any, master: DictConfig, overrides: Sequence[str], excluded: Sequence[str]
-) -> list[list[str]] | None:
+def _known_jobs(hydra: Any, master: DictConfig, overrides: Sequence[str]) -> list[list[str]] | None:
     """Return the swept arguments of every job of Hydra's own sweeper, and None for another sweeper."""
     sweeper = master.hydra.sweeper
     if sweeper._target_.rpartition(".")[2] != "BasicSweeper":
@@ -236,14 +180,14 @@ def _known_jobs(
     arguments += [argument for argument in overrides if not re.match(r"[+~]*hydra\b", argument)]
     parsed = OverridesParser.create(config_loader=hydra.config_loader).parse_overrides(arguments)
     choices = {override.get_key_element(): _choices(override) for override in parsed}  # the last one counts
-    return [[argument for argument in job if key_of(argument) not in excluded] for job in product(*choices.values())]
+    return [list(job) for job in product(*choices.values())]
 
 
 def _choices(override: Override) -> list[str]:
     """Return the override once for each value that it lists, as Hydra's own sweeper passes it to a job."""
-    key = override.get_key_element()
+    key = override.get_key_element().lstrip("+")
     if not override.is_sweep_override():
         return [f"{key}={override.get_value_element_as_str()}"]
     if not override.is_discrete_sweep():
-        raise UserError(f"{override.input_line}: Hydra's own sweeper needs a list of values; write {key}=1,2,3")
+        raise UserError(f"{key}: Hydra's own sweeper needs a list of values; write {key}=1,2,3")
     return [f"{key}={value}" for value in override.sweep_string_iterator()]

@@ -1,38 +1,23 @@
 """Compose the settings of a command without Hydra: its YAML file, the choices of its groups, and ``key=value``.
 
-A value is ``null``, ``true`` or ``false``, a number, a list such as ``[a,b]``, or text. Where text is needed, ``1e5``
-and ``true`` are text too, and quotes make text of anything. Of a key that is given twice, the last value counts.
+A value is ``null``, ``true`` or ``false``, a number, a list such as ``[a,b]``, or text. Where the default is text,
+``1e5`` and ``true`` are text too, and quotes make text of anything. Of a key that is given twice, the last one counts.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import yaml
 
-from nmt.config.overrides import (
-    MISSING,
-    QUOTED,
-    config_dir,
-    located,
-    put,
-    require_override,
-    split_list,
-    unknown_choice,
-    unknown_key,
-    unquoted,
-    value_at,
-)
+from nmt.config.overrides import apply_values, config_dir, located, require_overrides, unknown_choice
 from nmt.errors import UserError
 from nmt.settings.build import build, problems
 
 Options = TypeVar("Options")
-CONSTANTS = {"true": True, "false": False}
 
 
 def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> Options:
@@ -41,42 +26,19 @@ def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> 
     Raises one UserError that lists every unknown key, missing key and wrong value, or else every key without effect:
     ``schema.OWNERS`` maps settings to others, of which one must be given.
     """
-    overrides = _split(arguments)
+    require_overrides(arguments)
+    overrides = dict(argument.split("=", 1) for argument in arguments)
     choices: dict[str, str] = {}
-    config = _load(config_dir() / f"{name}.yaml", overrides, choices)
-    faults = [*_override(config, schema, {key: text for key, text in overrides.items() if key not in choices})]
-    faults += [located(problem, name, choices, [config_dir()]) for problem in problems(config, schema, "")]
-    faults = faults or [*_unused(name, schema, config, overrides)]
-    if faults:
+    file = config_dir() / f"{name}.yaml"
+    config = _load(file, overrides, choices)
+    apply_values(config, {key: text for key, text in overrides.items() if key not in choices})
+    faults = [located(problem, name, choices, [config_dir()]) for problem in problems(config, schema, "")]
+    if faults := faults or [*_unused(schema, config, overrides, _load(file, {}, {}))]:
         raise UserError(*faults)
     for key in ("input", "output"):
         if config.get(key) == "-" and NoneType in get_args(get_type_hints(schema)[key]):
             config[key] = None  # stdin or stdout, as for other Unix commands
     return build(schema, config)
-
-
-def _split(arguments: Sequence[str]) -> dict[str, str]:
-    """Return {key: text of its value}. Raises UserError with everything that is not ``key=value``."""
-    overrides: dict[str, str] = {}
-    faults: list[str] = []
-    for argument in arguments:
-        key, _, text = argument.partition("=")
-        bare = re.sub(r"^[+~]+|@.*", "", key, flags=re.DOTALL)
-        if argument.startswith("--config-dir"):
-            faults.append(f"{argument}: this command reads no other YAML files; remove it")
-        elif bare != key and not argument.startswith("-"):
-            faults.append(f"{argument}: this command cannot add, remove or move a key; write {bare}={text or 'VALUE'}")
-        elif "${" in text:
-            faults.append(f"{argument}: this command replaces no variables; write the value itself")
-        else:
-            try:
-                require_override(argument)
-            except UserError as error:
-                faults += error.problems
-            overrides[key] = text
-    if faults:
-        raise UserError(*faults)
-    return overrides
 
 
 def _load(file: Path, overrides: Mapping[str, str], choices: dict[str, str]) -> dict[str, Any]:
@@ -91,10 +53,9 @@ def _load(file: Path, overrides: Mapping[str, str], choices: dict[str, str]) -> 
         else:
             ((group, default),) = entry.items()
             choice = choices[group] = overrides.get(group, default)
-            files = {path.stem: path for path in (file.parent / group).glob("*.yaml")}
-            if choice not in files:
-                raise UserError(unknown_choice(group, choice, [config_dir()]))
-            _merge(merged, {group: _load(files[choice], overrides, choices)})
+            if problem := unknown_choice(group, choice, [config_dir()]):
+                raise UserError(problem)
+            _merge(merged, {group: _load(config_dir() / group / f"{choice}.yaml", overrides, choices)})
     return merged
 
 
@@ -106,50 +67,13 @@ def _merge(tree: dict[str, Any], other: dict[str, Any]) -> None:
             tree[key] = value
 
 
-def _override(config: dict[str, Any], schema: type[Any], overrides: Mapping[str, str]) -> Iterator[str]:
-    """Change the ``config`` of the dataclass ``schema``, and yield one message for each unknown key."""
-    for key, text in overrides.items():
-        current = value_at(config, key)
-        if current is MISSING or isinstance(current, dict):
-            yield unknown_key(key, config, [config_dir()])
-            continue
-        hint: Any = schema
-        for name in key.split("."):
-            hint = get_type_hints(hint)[name]
-        try:
-            put(config, key, _value(text, hint))
-        except ValueError as error:
-            yield f"{key}={text}: {error}"
-
-
-def _unused(name: str, schema: type[Any], config: Mapping[str, Any], overrides: Mapping[str, str]) -> Iterator[str]:
+def _unused(
+    schema: type[Any], config: Mapping[str, Any], overrides: Mapping[str, str], defaults: Mapping[str, Any]
+) -> Iterator[str]:
     """Yield a message for each override that changes a setting whose owners are not given."""
     for key, text in overrides.items():
         group = key.partition(".")[0]
-        owners = getattr(schema, "OWNERS", {}).get(group)
-        if owners is None or any(config[owner] is not None for owner in owners):
-            continue
-        if config[group] != _load(config_dir() / f"{name}.yaml", {}, {})[group]:
+        owners = getattr(schema, "OWNERS", {}).get(group, ())
+        if owners and all(config[owner] is None for owner in owners) and config[group] != defaults[group]:
             names = " or ".join(f"{owner}=" for owner in owners)
             yield f"{key}={text}: has an effect only with {names}; add it, or remove {key}="
-
-
-def _value(text: str, hint: Any) -> Any:
-    """Return the value that ``text`` stands for where values have the type ``hint``."""
-    kinds = (hint, *get_args(hint))  # of a union: its members
-    if QUOTED.fullmatch(text):
-        return unquoted(text)
-    if text.startswith("[") and text.endswith("]"):
-        elements = split_list(text[1:-1]) if text[1:-1].strip() else []
-        if "" in elements:
-            raise ValueError("an element is empty; remove a comma")
-        element = next((get_args(kind)[0] for kind in kinds if get_origin(kind) is list), hint)
-        return [_value(item, element) for item in elements]
-    if text.lower() == "null":
-        return None
-    if str in kinds:
-        return text
-    for read in (lambda text: CONSTANTS[text.lower()], int, float):
-        with suppress(ValueError, KeyError):
-            return read(text)
-    return text

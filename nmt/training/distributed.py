@@ -26,11 +26,6 @@ class Launch(NamedTuple):
     identifier: str
     restarts: int
 
-    @property
-    def is_named(self) -> bool:
-        """Whether ``identifier`` belongs to this launch alone."""
-        return self.identifier not in ("torchrun none", "slurm None")
-
 
 def detect_launch() -> Launch | None:
     """Return the launch of this process by torchrun or ``srun``, or None if neither started it.

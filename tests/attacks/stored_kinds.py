@@ -7,7 +7,6 @@ import functools
 import json
 import os
 import struct
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +19,8 @@ from mutations import damage_bytes, damage_member, damage_text
 from runner import Trial
 from safetensors.torch import load, save_file
 
-from nmt.config.compose import compose_train, to_yaml, train_config, train_problems
+from nmt.config.compose import compose_train, to_yaml, train_problems
 from nmt.config.init_from import inherit_settings, read_yaml
-from nmt.config.runs import refuse_changed_settings, resumed_arguments
 from nmt.errors import UserError, printable
 from nmt.files.checksum import checksum, fingerprint
 from nmt.inference import adapter_file, model_folder
@@ -156,25 +154,13 @@ def use_checkpoint(file: Path) -> object:
     return digest(SafeCheckpoints().load_checkpoint(file))
 
 
-def use_inherited_config(file: Path) -> object:
-    """Read the model settings of a run that another run starts from."""
-    start = {**defaults(), "init_from": str(file.parent)}
-    inherited = inherit_settings(start, [], None, text=False)
+def use_inherited_config(file: Path, *, resumed: bool = False) -> object:
+    """Read the settings of a run that another run starts from, or that is being resumed."""
+    start = {**defaults(), "init_from": None if resumed else str(file.parent)}
+    inherited = inherit_settings(start, [], file.parent if resumed else None, text=False)
     if problems := train_problems(inherited):
         raise UserError(*problems)
     return without_secret(inherited)
-
-
-def use_resumed_config(file: Path) -> object:
-    refuse_changed_settings(config("stopped"), file.parent, [])
-    return "no setting of the model or of the text has changed"
-
-
-def use_arguments(file: Path) -> object:
-    words = resumed_arguments(file.parent, ["name=stopped", "resume=true"])
-    if zlib.crc32(file.read_bytes()) % 4:  # Hydra takes 50 ms
-        return words
-    return without_secret(train_config(words, resumed=file.parent))
 
 
 def without_secret(settings: dict[str, Any] | Train) -> object:
@@ -262,8 +248,9 @@ KINDS = {
     "config.yaml, init_from": Kind(
         ("runs/finished/config.yaml",), use_inherited_config, damage_text, free=True, by_key=True
     ),
-    "config.yaml, resume": Kind(("runs/stopped/config.yaml",), use_resumed_config, damage_text),
-    "arguments.json": Kind(("runs/stopped/arguments.json",), use_arguments, damage_text, free=True, by_key=True),
+    "config.yaml, resume": Kind(
+        ("runs/stopped/config.yaml",), partial(use_inherited_config, resumed=True), damage_text, free=True, by_key=True
+    ),
     "metrics.csv": Kind(("runs/stopped/metrics.csv",), use_metrics, damage_text, free=True),
     "about.json": Kind((str(ABOUT_FILE),), use_export, damage_text, free=True),
     "export": Kind((*GRAPHS, "runs/finished/onnx/shortlist.npz"), use_export),

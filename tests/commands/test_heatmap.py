@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,28 +51,11 @@ def drawn_weights(
     return pictures
 
 
-def test_titles_name_model_and_attention_or_are_left_out(
-    model: Path, files: Path, monkeypatch: pytest.MonkeyPatch, call: Call
-) -> None:
-    titles: list[str] = []
-    monkeypatch.setattr("nmt.alignment.heatmap.save_heatmap", lambda *_, title, **__: titles.append(title))
-    monkeypatch.chdir(model)
-    words = ["model=.", f"src={files}/src", f"output={files}/o", "limit=1"]
-    given = f"tgt={files}/tgt"
-    for target, origin in ([given], "force-decoded"), ([], "own translation"):
-        call(heatmap, *words, *target)
-        assert titles.pop() == f"{model.name}, Bahdanau attention\nsrc, line 1, {origin}"
-    call(heatmap, *words, given, "title=false")
-    assert titles == [""]
-    (page,) = call(heatmap, *words, given, "title=false", "format=html").lines
-    assert "<h1>" not in Path(page).read_text("utf-8")
-
-
 GOLD = ["0-0 1p1", "", "0-0", "0-0 7-7"]  # the last link points outside its sentence
 NAACL = ["1 0 0 S", "1 1 1 P", "3 0 0 S", "4 0 0 S", "4 7 7 S"]
 
 
-@pytest.mark.parametrize("lines", [GOLD, GOLD[:3], NAACL, NAACL[:3], [*NAACL[3:], *NAACL[:3]]])
+@pytest.mark.parametrize("lines", [GOLD, NAACL, NAACL[:3]])
 def test_links_are_needed_for_the_drawn_lines_only(lines: list[str], words: list[str], call: Call) -> None:
     write_lines("links", lines)
     (page,) = call(heatmap, *words, *LINKED, "format=html", "limit=3").lines
@@ -84,13 +66,6 @@ def test_links_are_needed_for_the_drawn_lines_only(lines: list[str], words: list
             heatmap,
             [*words, *LINKED, "limit=4"],
         )
-
-
-def test_pictures_of_an_earlier_command_are_named(words: list[str], call: Call) -> None:
-    for limit, warning in (4, ""), (4, ""), (1, "also holds 2 pictures of an earlier command, such as 0003.png; "):
-        _, error = call(heatmap, *words, "tgt=tgt", f"limit={limit}")
-        assert error.partition("warning: output=o: ")[2].startswith(warning)
-    assert len(list(Path("o").iterdir())) == 4  # with .lock: nothing is deleted
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf", "html"])
@@ -104,17 +79,6 @@ def test_pictures_of_the_user_are_not_replaced(suffix: str, words: list[str]) ->
         [*words, f"format={suffix}", "limit=1"],
     )
     assert mine.read_text() == "mine"
-
-
-def test_own_translations_read_no_line_beyond_the_limit(words: list[str], call: Call) -> None:
-    Path("src").write_bytes(b"the dog\n\xff\n")
-    assert len(call(heatmap, *words, "limit=1").lines) == 1
-
-
-def test_bytes_of_unknown_characters_are_labelled_as_bytes(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    write_lines("src", ["the ❤ dog"])
-    ((_, source, _),) = drawn_weights([*words, "granularity=piece"], monkeypatch)
-    assert [label for label in source if "❤" in label] == ["<0xE2> ❤ 1/3", "<0x9D> ❤ 2/3", "<0xA4> ❤ 3/3"]
 
 
 def test_chinese_sentence_is_split_into_pieces(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,37 +113,6 @@ def test_piece_weights_of_own_translations_are_those_of_the_search(
     np.testing.assert_allclose(weights.sum(1), 1, atol=1e-5)
 
 
-def test_pair_too_large_for_a_page_is_skipped(words: list[str], call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.commands.heatmap.MAX_PAGE_CELLS", 9)
-    write_lines("src", [line or "nothing" for line in SOURCE])
-    (page,), error = call(heatmap, *words, "tgt=tgt", "format=html")
-    assert re.findall(r"<h2>(\d+)</h2>", Path(page).read_text("utf-8")) == ["2", "3", "4"]
-    assert error.startswith("warning: src:1: 5 × 5 words are too many for a page, skipped")
-
-
-def test_pairs_with_an_empty_side_are_counted(short_model: Path, files: Path, call: Call) -> None:
-    write_lines("src", [*SOURCE, "cat " * 30])  # the last is too long for the model
-    write_lines("tgt", [*TARGET[:3], " ", "Katze"])
-    words = [f"model={short_model}", "src=src", "output=o"]
-    for target, empty, names in (["tgt=tgt"], 2, ["0001", "0003"]), ([], 1, ["0001", "0003", "0004"]):
-        lines, error = call(heatmap, *words, *target)
-        assert [Path(line).stem for line in lines] == names
-        first, last = error.splitlines()
-        assert first.startswith("warning: src:5: a source of ")
-        assert first.endswith("it is not aligned" if target else "its translation is empty")
-        assert last == f"warning: src: {empty} of 5 pairs not drawn: the line or its translation is empty"
-
-
-def test_page_of_signed_pieces_shows_both_signs(make_model: Callable[..., Path], words: list[str], call: Call) -> None:
-    model = make_model("CovarianceAttention")
-    (page,) = call(heatmap, *words, f"model={model}", "format=html", "granularity=piece").lines
-    cells = re.findall(r'<td title="(\S+)" style="background:#(..)..(..);', Path(page).read_text("utf-8"))
-    largest = max(abs(float(weight)) for weight, _, _ in cells)
-    clear = [cell for cell in cells if abs(float(cell[0])) > largest / 10]
-    signs = {(float(weight) > 0, int(blue, 16) > int(red, 16)) for weight, red, blue in clear}
-    assert signs == {(True, True), (False, False)}  # blue is positive, red negative
-
-
 @pytest.mark.parametrize("given", [["tgt=tgt"], []], ids=["given", "translated"])
 def test_slots_are_drawn_for_each_pair(
     given: list[str], nested: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
@@ -192,12 +125,6 @@ def test_slots_are_drawn_for_each_pair(
     if given:
         (pair,) = force_decode(Translator.load(nested, engine="torch"), SOURCE[:1], TARGET[:1])
         np.testing.assert_allclose(read @ write, pair.alignment, rtol=1e-4, atol=1e-6)
-
-
-def test_lines_without_words_have_no_picture_of_slots(nested: Path, words: list[str], call: Call) -> None:
-    lines, error = call(heatmap, *words, "tgt=tgt", f"model={nested}", "slots=true", "limit=3")
-    assert [Path(line).name for line in lines] == ["0001.png", "0003.png"]
-    assert "warning: src: 1 of 3 pairs not drawn: the line or its translation is empty" in error
 
 
 @pytest.mark.thorough

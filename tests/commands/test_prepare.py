@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import json
-import re
 import shutil
-import zlib
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -16,7 +13,6 @@ from builders import expect_error, write_lines
 from commands.texts import Call
 
 from nmt.commands.prepare import prepare
-from nmt.system import progress
 from nmt.text import prepare as prepare_module
 from nmt.text.prepare import open_prepared
 from nmt.text.tokenizer import Tokenizer
@@ -83,45 +79,6 @@ def test_given_tokenizer_is_used_unchanged(made: Path) -> None:
 def test_damaged_settings_are_reported(made: Path, text: str) -> None:
     (made / "settings.json").write_text(text)
     expect_error(r"made.*settings\.json.*; prepare the text again with nmt-prepare$", open_prepared, made)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"lowercase": 1},
-        {"tokenizer": []},
-        {"tokenizer": {"kind": "words"}},
-        {"tokenizer": {"vocab_size": True}},
-        {"tokenizer": {"source_model": "${oc.env:HOME}"}},
-        {"tokenizer": {"more": 1}},
-        {"checksums": None},
-        {"checksums": ["source.model"]},
-    ],
-    ids=str,
-)
-def test_settings_of_another_kind_are_rejected_even_with_a_right_checksum(made: Path, change: dict[str, Any]) -> None:
-    file = made / "settings.json"
-    settings = json.loads(file.read_text())
-    for name, value in change.items():
-        settings[name] = {**settings[name], **value} if isinstance(value, dict) and value else value
-    del settings["checksum"]
-    checksum = zlib.crc32(json.dumps(settings, sort_keys=True).encode())
-    file.write_text(json.dumps({**settings, "checksum": checksum}))
-    expect_error(r"data\.folder=made: its settings\.json is damaged; prepare the text again", open_prepared, made)
-
-
-@pytest.mark.parametrize(
-    ("version", "message"),
-    [
-        (None, "no valid format version; prepare the text again with nmt-prepare"),  # before checksums were recorded
-        (1, "format 1, but this version reads format 2; prepare the text again with nmt-prepare"),
-        (3, "format 3, but this version reads format 2; update the toolkit"),
-    ],
-)
-def test_prepared_text_of_another_format_is_rejected(made: Path, version: int | None, message: str) -> None:
-    settings = json.loads((made / "settings.json").read_text())
-    (made / "settings.json").write_text(json.dumps({**settings, "format": version}))
-    expect_error(f"^made/settings.json: {message}$", open_prepared, made)
 
 
 def test_a_missing_or_unrecorded_part_is_reported(made: Path) -> None:
@@ -203,20 +160,3 @@ def test_text_in_another_script_is_named(call: Call) -> None:
         "output=e",
         "data.max_length=9",
     )
-
-
-def test_a_sentence_of_each_side_is_printed_in_pieces(files: Path, call: Call) -> None:
-    write_lines("a.en", ["wide \x1b[31m text " + "dog " * 200, *SOURCE[1:]])
-    [source, target] = [line for line in call(prepare, *TRAIN, "data.max_length=null").lines if "▁" in line]
-    assert source.startswith("train source: ▁ w") and source.endswith(" …") and len(source) < 110
-    assert target.startswith("train target: ▁ D") and not target.endswith("…") and "\x1b" not in source
-
-
-def test_long_work_is_seen(files: Path, monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
-    for name in ("FIRST_S", "EVERY_S", "ITEMS"):
-        monkeypatch.setattr(progress, name, 1 if name == "ITEMS" else 0.0)
-    monkeypatch.setattr(prepare_module, "MANY_PAIRS", 5)
-    lines = call(prepare, *TRAIN).error.splitlines()
-    assert lines[0].startswith("reading the training text: 1 pair in 0 s")
-    assert "tokenizer: learning pieces from 5 pairs …" in lines
-    assert re.fullmatch(r"encoding the training text: 4 pairs in .*, 80%, about .* left", lines[-1])

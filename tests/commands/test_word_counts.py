@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import BAHDANAU, expect_error, save_random, tiny_config, write_lines
+from builders import BAHDANAU, save_random, tiny_config, write_lines
 from commands.texts import Call
 from tokenizer_kinds import tokenizer_of
 
@@ -21,7 +21,6 @@ from nmt.api import Translator
 from nmt.commands.align import align
 from nmt.commands.evaluate import evaluate
 from nmt.commands.heatmap import heatmap
-from nmt.commands.translate import translate
 from nmt.data.pair import Pair
 from nmt.text.batches import collate
 from nmt.text.corpus import Corpus, write_corpus
@@ -101,20 +100,6 @@ def test_all_commands_count_the_same_words(model: Path, files: Path, call: Call)
         assert section[1].count('class="gold"') == len(golds[row])
 
 
-@pytest.mark.thorough
-def test_links_of_translations(model: Path, files: Path) -> None:
-    sources = random_lines(4, 30)
-    write_lines("src", sources)
-    words = [f"model={model}", "search.max_length=8", "search.beam_size=2"]
-    translate([*words, "input=src", "alignments=links", "output=out"])
-    links = read_links(Path("links").read_text().split("\n")[:-1])
-    outputs = Path("out").read_text("utf-8").split("\n")[:-1]
-    assert len(links) == len(outputs) == 30
-    for row, source, output in zip(links, sources, outputs, strict=True):
-        assert all(i < count(source) and j < count(output) for i, j in row)
-        assert not source.strip() or {j for _, j in row} == set(range(count(output) if row else 0))
-
-
 def test_supervised_alignment_of_any_text_equals_a_naive_loop(model: Path, tmp_path: Path) -> None:
     draw, trained = random.Random(5), Translator.load(model).trained
     pairs = []
@@ -137,32 +122,3 @@ def test_supervised_alignment_of_any_text_equals_a_naive_loop(model: Path, tmp_p
                 expected[t, s] = bool(linked.intersection(words))
         expected /= expected.sum(1, keepdims=True).clip(min=1)
         np.testing.assert_allclose(shares, expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("model", ["ours", "bpe-nmt_nfkc"], indirect=True)
-def test_words_that_the_tokenizer_removes_are_reported_once(model: Path, files: Path, call: Call) -> None:
-    words = [f"model={model}", "src=src", "tgt=tgt"]
-    write_lines("src", ["a man", "Hund \u00a0 man", "\u3000 man"])
-    write_lines("tgt", ["Hund"] * 3)
-    write_lines("gold", ["0-0"] * 3)
-    removed = "src:2: the tokenizer removes the word '\\xa0', so it has no link and no weight; 2 such words in 2 lines"
-    lines, error = call(align, *words)
-    assert read_links(lines)[1] <= {(0, 0), (2, 0)}
-    assert error.count("warning") == 1 and removed in error
-    assert removed in call(evaluate, *words, "links=gold").error
-    write_lines("src", ["a man"] * 3)
-    assert call(align, *words).error == ""
-
-
-@pytest.mark.parametrize("model", ["ours"], indirect=True)
-def test_gold_links_without_a_link_are_refused(model: Path, files: Path, call: Call) -> None:
-    write_lines("blank", [""] * 4)
-    write_lines("gold", ["0-0", "", "", ""])
-    words = [f"model={model}", "src=src", "tgt=tgt", "links=blank"]
-    for command, given in (
-        (evaluate, ["alignments=gold", "links=blank"]),
-        (evaluate, words),
-        (heatmap, [*words, "output=pictures"]),
-    ):
-        expect_error("blank: no links in 4 lines; give gold links", command, given)
-    assert "warning: blank: no links in 4 lines" in call(evaluate, "alignments=blank", "links=gold").error
