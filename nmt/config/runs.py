@@ -32,7 +32,7 @@ START_FILE = "start.json"  # the arguments that started a run, and what started 
 # Settings that a run cannot change once it has started: text, model, and everything that the checkpoint restores.
 FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed", "guide", "adapt"),
-    *("optimizer.", "schedule.", "training.patience", "training.monitor", "training.keep_best", "init_from"),
+    *("optimizer.", "schedule.", "training.patience", "training.monitor", "init_from"),
     *("training.ema_decay", "training.average_checkpoints", "training.validate_every", "evaluation."),
 )
 LIMITS = {"max_epochs": "epochs", "max_steps": "updates"}  # keys of training, and what summary.json calls them

@@ -81,7 +81,7 @@ class Checkpoints(ModelCheckpoint):
             "best-{epoch}",
             monitor=QUALITY,
             mode="max",
-            save_top_k=max(training.keep_best, training.average_checkpoints or 1),
+            save_top_k=training.average_checkpoints or 1,
             save_on_train_epoch_end=True,
             enable_version_counter=False,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -42,7 +41,6 @@ from nmt.training.settings import Train
 from nmt.training.task import POINT_EVERY, TranslationTask
 from nmt.training.weights import Average, MovingAverage, average_best, new_model, refuse_longer, save_model
 
-SLOW_BFLOAT16 = 1.2  # the user is warned if a bfloat16 product takes this many times as long as a float32 one
 WARMUPS = 5  # a run should be at least this many times as long as its warm-up
 
 
@@ -259,13 +257,9 @@ class Bfloat16(Precision):
 
 
 def check_bfloat16(config: Train) -> None:
-    """Raise UserError if this CPU cannot train the model in bfloat16, and log if it does so slowly."""
+    """Raise UserError if this CPU cannot train the model in bfloat16."""
     if any("LSTM" in block["_target_"] for block in (config.encoder, config.decoder)) and not has_bfloat16_lstm():
         raise UserError("precision=bf16: this CPU has no LSTM in bfloat16; remove precision=bf16")
-    if (ratio := slowdown()) > SLOW_BFLOAT16:
-        print_message(
-            f"precision=bf16: products take {ratio:.1f} times as long as in float32 on this CPU; remove it to be faster"
-        )
 
 
 def has_bfloat16_lstm() -> bool:
@@ -276,18 +270,3 @@ def has_bfloat16_lstm() -> bool:
     except RuntimeError:  # could not create a primitive descriptor
         return False
     return True
-
-
-def slowdown() -> float:
-    """Return the duration of a bfloat16 product divided by that of a float32 product."""
-    seconds = []
-    for dtype in (torch.bfloat16, torch.float32):
-        x = torch.ones(512, 512, dtype=dtype)
-        seconds.append(min(_seconds(x) for _ in range(5)))
-    return seconds[0] / seconds[1]
-
-
-def _seconds(x: torch.Tensor) -> float:
-    started = time.perf_counter()
-    (x @ x).sum().item()
-    return time.perf_counter() - started

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from nmt.alignment.aer import AER_METHOD, LostWords, alignment_error_rate
+from nmt.alignment.aer import AER_METHOD, alignment_error_rate
 from nmt.alignment.figures import fonts_for, new_figure, save_figure
 from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.page import Example, alignment_page, escape_markdown, spread
 from nmt.alignment.word_weights import argmax_links, display_pieces, display_weights, word_weights
 from nmt.data.links import Links, format_gold, format_pharaoh
 from nmt.data.words import count_words
-from nmt.errors import counted, print_message, printable
+from nmt.errors import counted, printable
 from nmt.files.atomic import write_lines
 from nmt.inference import run_files
 from nmt.inference.forced_decoding import force_decode, forced_links
@@ -39,7 +39,6 @@ GROUP = 4096  # test sentences that are translated at once: their alignments are
 PICTURES = 6  # heatmaps of the test set, as PNG
 EXAMPLES = 24  # sentences on the HTML page
 MAX_DRAWN = 100  # words or pieces per side of a drawn sentence: larger pictures are unreadable
-MIN_SPAN = 2.0  # BLEU: a smaller range would draw noise as if it were progress
 
 CARD = """---
 library_name: nmt-memory-attention
@@ -49,7 +48,7 @@ metrics: [bleu, chrf]
 
 # {title}
 
-A translation model with {parameters:,} parameters and {vocabulary}, trained with nmt-memory-attention {version}:
+A translation model with {parameters:,} parameters, trained with nmt-memory-attention {version}:
 
 - encoder: {encoder}
 - attention: {attention}
@@ -65,14 +64,18 @@ Translate, one sentence per line:
 
 ## Training
 
-{training}
+- pairs of sentences: {pairs}{start}
+- {epochs}, {updates}, {seconds:,.0f} s on {device}; kept: {kept}
+- optimizer: {optimizer}
+- seed {seed}, commit {commit}; `config.yaml` of the run has all settings
 
 ## Limits
 
-{limits}
+- The scores hold for text like the test set. Nobody has tested it on other text, or for harmful output.
+- Its longest training sentence had {longest}: write one sentence per line.
+- {case}
 """
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "aer": "alignment error rate"}
-PARTS = {"train": "training", "valid": "validation", "test": "testing"}
 
 
 def report(
@@ -84,13 +87,10 @@ def report(
     """
     attention = config.attention["_target_"].rpartition(".")[2]
     if (folder / run_files.METRICS_FILE).is_file():
-        with optional(f"{folder}/{run_files.CURVE_FILE}"):
-            save_curve(
-                folder / run_files.METRICS_FILE,
-                folder / run_files.CURVE_FILE,
-                title=f"{folder.resolve().name}: {attention}",
-            )
-    average = fitted.average
+        picture = folder / run_files.CURVE_FILE
+        with optional(str(picture)):
+            save_curve(folder / run_files.METRICS_FILE, picture, title=f"{folder.resolve().name}: {attention}")
+    average = fitted.average if fitted.average is not None and fitted.average.kept else None
     summary: dict[str, Any] = {
         "test": None,
         "tokens_per_s": round(fitted.tokens_per_s),
@@ -98,8 +98,8 @@ def report(
         "epochs": fitted.epochs,
         "updates": fitted.updates,
         "kept_epoch": fitted.kept,
-        "averaged_epochs": average.epochs if average is not None and average.kept else None,
-        "valid_best": average.score if average is not None and average.kept else fitted.best,
+        "averaged_epochs": None if average is None else average.epochs,
+        "valid_best": fitted.best if average is None else average.score,
         "attention": attention,
         "seed": config.seed,
         "settings": run_files.CONFIG_FILE,
@@ -133,10 +133,8 @@ def test_report(
         write_lines(folder / run_files.GOLD_LINKS, [format_gold(gold) for gold in golds])
     if translator.attention.reads_source:
         write_lines(folder / run_files.TRANSLATION_LINKS, own_links)
-        lost = LostWords({"source": run_files.SOURCES, "target": run_files.REFERENCES})
         failed = partial(_warn_of_sentence, "alignment", 0)
-        links = forced_links(translator, sources, references, on_failure=failed, on_lost=lost.add)
-        lost.warn()
+        links = forced_links(translator, sources, references, on_failure=failed)
         write_lines(folder / run_files.REFERENCE_LINKS, [format_pharaoh(sentence_links) for sentence_links in links])
         if golds is not None:
             results["aer"] = alignment_error_rate(links, golds)
@@ -170,34 +168,25 @@ def _warn_of_sentence(missing: str, first: int, row: int, reason: str) -> None:
 def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     """Draw heatmaps of a few test sentences of different lengths, and a page with more. Long sentences are skipped."""
     sources, references, golds = _test_set(test)
-    rows = _drawable_rows(translator, test)
-    if not rows:
-        print_message(f"every test sentence is longer than {MAX_DRAWN} words or pieces: no alignments are drawn")
-        return
+    rows = _drawable_rows(test)
     chosen = [[side[row] for row in rows] for side in (sources, references)]
     decoded = force_decode(translator, *chosen, on_failure=lambda row, reason: None)  # forced_links has warned
-    rows = [row for row, decoding in zip(rows, decoded, strict=True) if decoding.tokens]
-    decoded = [decoding for decoding in decoded if decoding.tokens]
-    signed = translator.attention.signed
-    for index in spread([len(decoding.tokens) for decoding in decoded], PICTURES):
-        decoding = decoded[index]
-        number = rows[index] + 1
-        picture = folder / run_files.HEATMAPS / f"test-{number}.png"
+    drawn = [(row, decoding) for row, decoding in zip(rows, decoded, strict=True) if decoding.tokens]
+    name, signed = translator.attention.name, translator.attention.signed
+    for index in spread([len(decoding.tokens) for _, decoding in drawn], PICTURES):
+        row, decoding = drawn[index]
+        picture = folder / run_files.HEATMAPS / f"test-{row + 1}.png"
+        title = f"{folder.name}, {name} attention\ntest sentence {row + 1}, force-decoded"
         with optional(str(picture)):
             picture.parent.mkdir(exist_ok=True)
-            save_heatmap(
-                *display_pieces(decoding, signed=signed),
-                picture,
-                title=f"{folder.name}, {translator.attention.name} attention\ntest sentence {number}, force-decoded",
-                signed=signed,
-            )
+            save_heatmap(*display_pieces(decoding, signed=signed), picture, title=title, signed=signed)
     examples = []
-    for row, decoding in zip(rows, decoded, strict=True):
+    for row, decoding in drawn:
         gold = golds[row].possible if golds else None
         display = display_weights(decoding, sources[row], references[row], split=gold is None)
         examples.append(Example(row + 1, *display, gold))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
-    page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
+    page = alignment_page(examples, title="Alignments of the test set", attention=name, note=note)
     write_lines(folder / run_files.ALIGNMENTS, page.split("\n"))
 
 
@@ -214,7 +203,7 @@ def _test_set(test: Corpus) -> tuple[list[str], list[str], list[Links] | None]:
     return sources, references, golds
 
 
-def _drawable_rows(translator: Translator, test: Corpus) -> list[int]:
+def _drawable_rows(test: Corpus) -> list[int]:
     """Return up to ``EXAMPLES`` rows of the test set that are short enough to be drawn, of different lengths."""
     pieces = [lengths + 1 for lengths in (test.source_lengths, test.target_lengths)]  # with </s>
     words = [np.array([count_words(line) for line in side]) for side in (test.sources(), test.targets())]
@@ -239,21 +228,10 @@ def save_curve(metrics: Path, picture: Path, *, title: str) -> None:
     if points := columns.get("valid_bleu"):
         scores = losses.twinx()
         scores.plot(*zip(*points, strict=True), color="tab:green", marker="s", label="valid BLEU (greedy)")
-        scores.set_ylim(*score_limits([value for _, value in points]))
+        scores.set_ylim(bottom=0)
         scores.set_ylabel("BLEU")
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     save_figure(figure, picture)
-
-
-def score_limits(scores: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of an axis for these scores in percent: their range and a margin, within [0, 100]."""
-    low = min(scores)
-    high = max(scores)
-    missing = max(0.0, MIN_SPAN - (high - low))
-    low, high = low - missing / 2, high + missing / 2
-    shift = max(0.0, -low) - max(0.0, high - 100)
-    margin = 0.05 * (high - low)
-    return max(0.0, low + shift - margin), min(100.0, high + shift + margin)
 
 
 def model_card(name: str, config: Train, trained: TrainedModel, summary: Mapping[str, Any]) -> str:
@@ -261,72 +239,29 @@ def model_card(name: str, config: Train, trained: TrainedModel, summary: Mapping
 
     It names no folder and no file of the machine.
     """
-    source = len(trained.source)
-    target = len(trained.target)
-    joint = f"a joint vocabulary of {counted(source, 'piece')}"
-    return CARD.format(
-        title=escape_markdown(name),
-        model=shlex.quote(f"model={name}"),
-        attention=describe_setting(config.attention),
-        encoder=describe_setting(config.encoder),
-        decoder=describe_setting(config.decoder),
-        parameters=sum(weight.numel() for weight in trained.model.parameters()),
-        vocabulary=joint
-        if trained.source is trained.target
-        else f"{source:,} source and {counted(target, 'target piece')}",
-        version=summary["toolkit"]["version"],
-        scores="\n".join(_scores(summary)),
-        training="\n".join(_training(config, summary)),
-        limits="\n".join(f"- {limit}" for limit in _limits(trained, summary)),
-    )
-
-
-def _scores(summary: Mapping[str, Any]) -> list[str]:
-    """Return a line for each test score, with the signature that says how it was computed."""
+    machine, averaged = summary["machine"], summary["averaged_epochs"]
     scores = [
         f"- {NAMES[name]} {score:.2f} (`{summary['signatures'][name]}`)"
         for name, score in (summary["test"] or {}).items()
         if score is not None
     ]
-    return scores or ["It had no test set, so its quality is unknown."]
-
-
-def _training(config: Train, summary: Mapping[str, Any]) -> list[str]:
-    parts = ", ".join(f"{count:,} for {PARTS[part]}" for part, count in summary["pairs"].items())
-    machine = summary["machine"]
-    averaged = summary["averaged_epochs"]
-    if averaged is None:
-        kept = f"the weights of epoch {summary['kept_epoch']} were"
-    else:
-        kept = f"the mean of the weights of epochs {', '.join(map(str, averaged))} was"
-    start = []
-    if config.init_from is not None:
-        kind = "further training" if config.adapt is None else f"a low-rank update of rank {config.adapt.rank}"
-        start.append(f"- {kind} of a model, whose text and updates are not counted here")
-    return [
-        *start,
-        f"- pairs of sentences: {parts}",
-        f"- {counted(summary['epochs'], 'epoch')}, {counted(summary['updates'], 'update')}, "
-        f"{summary['seconds']:,.0f} s on {machine['processor'] if machine['device'] == 'cpu' else machine['device']}; "
-        f"{kept} kept",
-        f"- optimizer: {describe_setting(config.optimizer)}",
-        f"- seed {summary['seed']}, commit {commit_text(summary['toolkit'])}; "
-        "`config.yaml` of the run has all settings",
-    ]
-
-
-def _limits(trained: TrainedModel, summary: Mapping[str, Any]) -> list[str]:
-    limits = ["The scores hold for text like the test set. Nobody has tested it on other text, or for harmful output."]
-    longest = counted(trained.longest_source - 1, "source piece")  # without </s>
-    limits.append(f"Its longest training sentence had {longest}: write one sentence per line.")
-    limits.append(
-        "It reads and writes lower case." if trained.properties.lowercase else "It keeps upper and lower case."
+    start = "" if config.init_from is None else "\n- it continues another model, whose training is not counted here"
+    return CARD.format(
+        title=escape_markdown(name),
+        model=shlex.quote(f"model={name}"),
+        parameters=sum(weight.numel() for weight in trained.model.parameters()),
+        version=summary["toolkit"]["version"],
+        **{part: describe_setting(getattr(config, part)) for part in ("encoder", "attention", "decoder", "optimizer")},
+        scores="\n".join(scores) or "It had no test set, so its quality is unknown.",
+        pairs=", ".join(f"{count:,} {part}" for part, count in summary["pairs"].items()),
+        start=start,
+        epochs=counted(summary["epochs"], "epoch"),
+        updates=counted(summary["updates"], "update"),
+        seconds=summary["seconds"],
+        device=machine["processor"] if machine["device"] == "cpu" else machine["device"],
+        kept=f"epoch {summary['kept_epoch']}" if averaged is None else f"the mean of epochs {averaged}",
+        seed=summary["seed"],
+        commit=commit_text(summary["toolkit"]),
+        longest=counted(trained.longest_source - 1, "source piece"),  # without </s>
+        case="It reads and writes lower case." if trained.properties.lowercase else "It keeps upper and lower case.",
     )
-    unknown = {
-        side: f"{100 * counts['unknown']:.1f} % of its {side} tokens"
-        for side, counts in summary["reading"]["train"].items()
-        if counts["unknown"] > 0
-    }
-    if unknown:
-        limits.append(f"In the training text, {' and '.join(unknown.values())} were unknown.")
-    return limits

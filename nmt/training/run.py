@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +17,6 @@ from nmt.errors import UserError, counted, print_message, reason
 from nmt.files.atomic import lock_folder, remove_leftovers
 from nmt.inference.model_folder import TrainedModel, choose_device, load_folder
 from nmt.inference.run_files import CHECKPOINTS
-from nmt.inference.scores import choose_tokenizer
 from nmt.kernels.process import flushed_denormals, keep_freed_memory
 from nmt.settings.build import plain
 from nmt.system.machine import is_out_of_memory, torch_threads
@@ -31,7 +29,7 @@ from nmt.training.metrics import NEAR_ZERO, PERCENT
 from nmt.training.provenance import device_name, provenance
 from nmt.training.report import report
 from nmt.training.settings import Train, TrainingSettings
-from nmt.training.weights import describe_average, stored_settings
+from nmt.training.weights import stored_settings
 
 NEEDED_PARTS = ("train", "valid")
 
@@ -65,7 +63,9 @@ def train_into(
     """
     try:
         logger = build_logger(config.logger, folder, trust=config.trust) if rank() == 0 else None
-        with lock_folder(folder) if rank() == 0 else nullcontext():
+        if rank() != 0:
+            return _train(folder, config, pairs, store_config, logger)
+        with lock_folder(folder):
             remove_leftovers(folder / CHECKPOINTS)
             return _train(folder, config, pairs, store_config, logger)
     except Exception as error:
@@ -95,11 +95,9 @@ def _train(
         check_bfloat16(config)
     prepared = _prepared_text(folder, config, pairs)
     stored = stored_settings(config, prepared)
-    _log_tokenizer(config, prepared)
     # The code that trains may change until the end.
     origin = {**provenance(config.device), "text_checksum": prepared.checksum}
     origin["pairs"] = {part: counts.kept for part, counts in prepared.pair_counts.items()}
-    origin["reading"] = {part: counts.reading() for part, counts in prepared.pair_counts.items()}
     if logger is not None and not config.resume:
         logger.log_hyperparams(dict(stored))
     on_start = partial(store_config, stored) if rank() == 0 else None
@@ -148,29 +146,19 @@ def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str]) -> 
         print_message(f"exported in {time.perf_counter() - started:.1f} s; export=false skips this")
 
 
-def _log_tokenizer(config: Train, prepared: Prepared) -> None:
-    """Log which tokenizer the scores use, where the script of the references chose it."""
-    parts = [prepared.corpora[part] for part in ("valid", "test") if part in prepared.corpora]
-    choices = [choose_tokenizer(part.targets(), config.evaluation.tokenizer) for part in parts]
-    for why in {choice.tokenizer: choice.reason for choice in choices}.values():
-        if why is not None:
-            print_message(why)
-
-
 def _log_outcome(fitted: Fitted, training: TrainingSettings) -> None:
     """Log the reasons for the end of training and the choice of weights, unless it was just the highest score."""
-    monitor = training.monitor
+    monitor, kept = training.monitor, f"the model of epoch {fitted.kept} is kept"
     if fitted.early:
-        print_message(
-            f"stopped early: {monitor} did not improve in {counted(training.patience or 0, 'validation')} "
-            f"(training.patience); the model of epoch {fitted.kept} is kept"
-        )
+        validations = counted(training.patience or 0, "validation")
+        print_message(f"stopped early: {monitor} did not improve in {validations} (training.patience); {kept}")
     if monitor in PERCENT and fitted.best is not None and fitted.best < NEAR_ZERO:
-        print_message(
-            f"{monitor} stayed below {NEAR_ZERO:g}, so the lowest valid_loss decided: epoch {fitted.kept} is kept"
-        )
-    if fitted.average is not None:
-        print_message(describe_average(fitted.average, monitor, fitted.best))
+        print_message(f"{monitor} stayed below {NEAR_ZERO:g}, so the lowest valid_loss decided: {kept}")
+    if (average := fitted.average) is not None:
+        epochs = ", ".join(map(str, average.epochs))
+        scores = f"{monitor} {average.score:.3f}, the best checkpoint {fitted.best or 0:.3f}"
+        kept = "average" if average.kept else "best checkpoint"
+        print_message(f"average of epochs {epochs}: {scores}; the {kept} is kept")
 
 
 def _prepared_text(folder: Path, config: Train, program_pairs: Mapping[str, Any] | None) -> Prepared:
@@ -183,7 +171,7 @@ def _prepared_text(folder: Path, config: Train, program_pairs: Mapping[str, Any]
             for part, counts in prepared.pair_counts.items():
                 for line in counts.overlap_lines():
                     print_message(f"{part}: {line}")
-            _warn_of_text(prepared, None)
+            _warn_of_text(prepared)
         return prepared
     if world_size() > 1:
         raise UserError(
@@ -210,7 +198,7 @@ def _prepared_text(folder: Path, config: Train, program_pairs: Mapping[str, Any]
     return prepared
 
 
-def _warn_of_text(prepared: Prepared, setting: str | None) -> None:
+def _warn_of_text(prepared: Prepared, setting: str | None = None) -> None:
     """Log the text that the tokenizers cannot read."""
     for problem in reading_problems(prepared, setting=setting):
         warn(f"{problem}")

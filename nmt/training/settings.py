@@ -43,7 +43,6 @@ class TrainingSettings:
     clip_norm: Positive | None
     monitor: Literal["valid_bleu", "valid_chrf", "valid_loss", "valid_accuracy"]
     patience: Count | None
-    keep_best: Count
     validate_every: Count | None = None
     checkpoint_every: Count | None
     ema_decay: Share | None

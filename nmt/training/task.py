@@ -226,17 +226,17 @@ class TranslationTask(pl.LightningModule):
             self.schedule.warm_up(self.global_step)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raise UserError where the checkpoint is beyond ``training.max_epochs`` or ``training.max_steps``."""
+        """Raise UserError where the checkpoint is beyond ``max_epochs`` or ``max_steps``, or of another base."""
         self.interval = checkpoint["interval"]
-        epoch = checkpoint["epoch"] + 1
-        updates = checkpoint["global_step"]
-        for key, reached, problem in (
-            ("max_epochs", epoch, f"the run is already in epoch {epoch}"),
-            ("max_steps", updates, f"the run has already made {updates} updates"),
-        ):
+        base = self.trained.base
+        if base is not None and checkpoint["portable"].get("base") != base.fingerprint:
+            raise UserError(f"init_from={base.folder}: its model has changed since the run started; start a new run")
+        for key, reached in (("max_epochs", checkpoint["epoch"] + 1), ("max_steps", checkpoint["global_step"])):
             limit = getattr(self.settings, key)
             if limit is not None and reached > limit:
-                raise UserError(f"training.{key}={limit}: {problem}; give {reached} or more")
+                raise UserError(
+                    f"training.{key}={limit}: the run has already reached {reached}; give {reached} or more"
+                )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Store tokenizers and configuration in the checkpoint, so that it is a complete model too."""

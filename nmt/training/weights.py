@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,14 +20,13 @@ from nmt.inference.model_folder import TrainedModel, choose_device, load_folder,
 from nmt.model.adapter import adapt, merge, updates
 from nmt.model.build import build_model
 from nmt.model.seq2seq import Seq2Seq
-from nmt.settings.build import MODEL_GROUPS, describe_setting, plain
+from nmt.settings.build import plain
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 from nmt.text.specials import EOS
 from nmt.text.tokenizer import other_side
 from nmt.training.checkpoints import KEYS, Checkpoints
 from nmt.training.data import CorpusBatches
-from nmt.training.distributed import rank
 from nmt.training.metrics import LOSS, quality
 from nmt.training.settings import AdaptSettings, Train
 from nmt.training.task import TranslationTask
@@ -40,16 +39,16 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
     from ``checkpoint`` later. It needs ``init_from`` for frozen weights only.
     """
     longest = prepared.corpora["train"].longest_source()[0] + 1
-    base = None
-    start, init_from, adapted = None, config.init_from, config.adapt
-    if init_from is not None and adapted is not None:
-        base = Base(Path(init_from), model_fingerprint(Path(init_from)))
-    if checkpoint is not None and init_from is not None:
-        longest = _resumed(checkpoint, base)
-    if init_from is not None and (checkpoint is None or base is not None):
-        start = load_folder(Path(init_from), trust=config.trust, key="init_from")
-        _refuse_other_tokenizer(start, prepared, init_from)
-        longest = start.longest_source
+    start = base = None
+    if (init_from := config.init_from) is not None:
+        if config.adapt is not None:
+            base = Base(Path(init_from), model_fingerprint(Path(init_from)))
+        if checkpoint is None or base is not None:
+            start = load_folder(Path(init_from), trust=config.trust, key="init_from")
+            _refuse_other_tokenizer(start, prepared, init_from)
+            longest = start.longest_source
+        else:
+            longest = read_checkpoint(checkpoint, keys=KEYS)["portable"]["longest_source"]
     sizes: dict[str, Any] = {
         "source_vocabulary": len(prepared.source),
         "target_vocabulary": len(prepared.target),
@@ -57,7 +56,7 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
         "trust": config.trust,
     }
     model = build_model(config, **sizes)
-    if start is not None and init_from is not None:
+    if start is not None:
         _copy_weights(model, start, config)
     trained = TrainedModel(
         model=model,
@@ -67,8 +66,8 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
         longest_source=longest,
         base=base,
     )
-    if adapted is not None:
-        _adapt(trained, adapted, announce=checkpoint is None and rank() == 0)
+    if config.adapt is not None:
+        _adapt(trained, config.adapt)
     return trained
 
 
@@ -79,18 +78,7 @@ def stored_settings(config: Train, prepared: Prepared) -> dict[str, Any]:
     return settings
 
 
-def _resumed(checkpoint: Path, base: Base | None) -> int:
-    """Return the ``longest_source`` of a resumed run. Raises UserError if the model that it adapts has changed."""
-    portable = read_checkpoint(checkpoint, keys=KEYS)["portable"]
-    longest = portable.get("longest_source")
-    if type(longest) is not int or not 1 <= longest < 2**31:
-        raise UserError(f"{checkpoint}: cannot be resumed (longest_source={longest!r:.40}); start a new run")
-    if base is not None and portable.get("base") != base.fingerprint:
-        raise UserError(f"init_from={base.folder}: its model has changed since the run started; start a new run")
-    return longest
-
-
-def _adapt(trained: TrainedModel, settings: AdaptSettings, *, announce: bool) -> None:
+def _adapt(trained: TrainedModel, settings: AdaptSettings) -> None:
     """Freeze the model and add updates to it, and print how many numbers are trained."""
     total = sum(weight.numel() for weight in trained.model.parameters())
     try:
@@ -98,9 +86,8 @@ def _adapt(trained: TrainedModel, settings: AdaptSettings, *, announce: bool) ->
     except ValueError as error:
         raise UserError(str(error)) from None
     trainable = sum(weight.numel() for weight in trained.model.parameters() if weight.requires_grad)
-    if announce:
-        matrices = len(updates(trained.model))
-        print_message(f"adapter: {trainable:,} parameters for {matrices} matrices; {total:,} parameters are frozen")
+    matrices = len(updates(trained.model))
+    print_message(f"adapter: {trainable:,} parameters for {matrices} matrices; {total:,} parameters are frozen")
 
 
 def save_model(folder: Path, trained: TrainedModel) -> TrainedModel:
@@ -135,31 +122,19 @@ def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, init_from: 
         )
 
 
-def _changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the settings ``now`` of the model, as key=value, that give it other weights than those ``before``."""
-    for group in MODEL_GROUPS:
-        old = before[group]
-        new = now[group]
-        if old.get("_target_") != new.get("_target_"):
-            yield f"{group}={describe_setting(new)}"
-        else:
-            changed = (key for key in new if "dropout" not in key and new[key] != old.get(key))
-            yield from (f"{group}.{key}={describe_setting(new[key])}" for key in changed)
-
-
 def _copy_weights(model: torch.nn.Module, start: TrainedModel, config: Train) -> None:
-    weights = start.model.state_dict()
+    """Copy the weights of ``start``. Raises UserError if the models differ in more than their dropout."""
+    before = start.model.state_dict()
     try:
-        model.load_state_dict(weights)
-    except RuntimeError:
-        changed = ", ".join(_changed_settings(start.config, plain(config)))
+        model.load_state_dict(before)
+    except RuntimeError as error:
         raise UserError(
-            f"init_from={config.init_from}: its weights do not fit {changed or 'this model'}; "
-            "remove these settings to inherit its own"
+            f"init_from={config.init_from}: its weights do not fit this model ({str(error).splitlines()[1].strip()}); "
+            "remove the settings of embeddings, encoder, attention and decoder to inherit its own"
         ) from None
     # If this model shares a table that the other model has twice, one copy has overwritten the other.
     copied = model.state_dict()
-    if not all(torch.equal(copied[name], weight) for name, weight in weights.items()):
+    if not all(torch.equal(copied[name], weight) for name, weight in before.items()):
         raise UserError(
             f"init_from={config.init_from}: its model has separate tables, but embeddings.shared=true or "
             "decoder.tied=true needs one; remove the embeddings and decoder settings to inherit them"
@@ -216,13 +191,6 @@ def validate_weights(
                 totals[name] = totals.get(name, 0.0) + count * value.item()
     scores = task.translation_scores()  # without autocast, as Lightning calls it after an epoch
     return {name: total / pieces for name, total in totals.items()} | scores
-
-
-def describe_average(average: Average, monitor: str, best: float | None) -> str:
-    """Return one line about what the average of the best checkpoints changes."""
-    epochs = ", ".join(map(str, average.epochs))
-    scores = f"{monitor} {average.score:.3f}, the best checkpoint {best:.3f}"
-    return f"average of epochs {epochs}: {scores}; the {'average' if average.kept else 'best checkpoint'} is kept"
 
 
 def average_best(

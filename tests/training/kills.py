@@ -64,4 +64,5 @@ def _train(folder: Path, words: list[str], kill_at: str | int | None, log: Path)
 
     TranslationTask.training_step = training_step  # type: ignore[method-assign]
     os.replace, os.unlink = watched("rename", os.replace), watched("delete", os.unlink)
+    os.remove = watched("delete", os.remove)
     train(words)

@@ -170,13 +170,12 @@ def test_exit_code_is_that_of_the_signal(
     run: Path, number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where it arrives twice at once, as from timeout(1) or a closing terminal."""
-    before = signal.getsignal(number)
     with monkeypatch.context() as patch:
         interrupt_at(patch, step=3, signal_number=number, times=times)
         patch.setattr(sys, "argv", ["nmt-train", *TINY, "batches.accumulate=2"])
         with pytest.raises(SystemExit) as ended:
             run_command(train)
-    assert ended.value.code == 128 + number and signal.getsignal(number) == before
+    assert ended.value.code == 128 + number
     assert last_step(run) == 4  # nothing done is lost
 
 

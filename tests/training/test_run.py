@@ -174,7 +174,7 @@ def test_long_sentences_are_aligned_but_not_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        "precision=bf16 batches.accumulate=3 schedule=constant training.keep_best=2 training.monitor=valid_chrf",
+        "precision=bf16 batches.accumulate=3 schedule=constant training.monitor=valid_chrf",
         "tokenizer.joint=false embeddings.shared=false decoder.output_layer=direct search=greedy export=true",
         "encoder=bigru decoder=gru decoder.layers=2 precision=bf16",
         "encoder=lstm encoder.layers=2 decoder=ssru decoder.layers=3 schedule=plateau tokenizer=unigram",

@@ -130,7 +130,7 @@ def test_best_checkpoints_and_patience_survive_a_resumption(seed: int, tmp_path:
     folder = tmp_path.resolve()
     epochs = [(draw.choice([0.5, 0.99, 1.0, 1.004, 50.0, 50.001, 60.0]), draw.uniform(0.1, 9)) for _ in range(8)]
     keep, wait, resumed = draw.randint(1, 3), draw.randint(1, 3), draw.randrange(8)
-    settings = replace(train_config([]).training, keep_best=keep)
+    settings = replace(train_config([]).training, average_checkpoints=keep)
     trainer: Any = SimpleNamespace(loggers=[], should_stop=False, fast_dev_run=False, sanity_checking=False)
     trainer.strategy = SimpleNamespace(
         reduce_boolean_decision=lambda value, **_: value, remove_checkpoint=lambda path: Path(path).unlink()
