@@ -119,7 +119,7 @@ def test_start_keeps_its_prepared_text_also_when_resumed(run: Path) -> None:
 
 def test_finished_run_trains_further_as_an_uninterrupted_one(finished: Path) -> None:
     before = {file: file.stat().st_mtime_ns for file in finished.rglob("*")}
-    for words in ([], ["training.max_epochs=2"], ["training.max_epochs=1"], ["training.keep_best=1"]):
+    for words in ([], ["training.max_epochs=2"], ["training.max_epochs=1"], ["training.patience=5"]):
         refuse(["resume=true", *words], "runs/demo has finished")
     assert {file: file.stat().st_mtime_ns for file in finished.rglob("*")} == before
     train(["resume=true", "training.max_epochs=4"])
