@@ -78,43 +78,29 @@ class SearchOptions:
         for name, hint in _hints().items():
             for problem in TypeCheck().problems(getattr(self, name), hint, f"search.{name}"):
                 raise UserError(problem)
-        if self.method != "beam" and self.coverage_penalty:
-            raise UserError(
-                f"search.coverage_penalty={self.coverage_penalty:g}: needs beam search; remove it, or "
-                + ("set search.beam_size=5" if self.method == "greedy" else "remove search.temperature")
-            )
-        self._check_mbr()
-        if not isinstance(self.terms, Mapping | None):
-            raise UserError(f"search.terms={self.terms!r:.80}: must be a mapping of source terms to texts, or None")
-        if self.method != "sample" and self.n_best > self.beam_size:
-            raise UserError(f"search.n_best={self.n_best}: must be at most search.beam_size={self.beam_size}")
-        for name, off in (("top_k", None), ("top_p", None), ("seed", 1)):
-            if self.method != "sample" and (value := getattr(self, name)) != off:
-                raise UserError(f"search.{name}={value}: needs sampling; set search.temperature as well")
-        if self.method == "sample" and self.beam_size != BEAM_SIZE:
-            raise UserError(
-                f"search.beam_size={self.beam_size}: samples need no beam; remove search=greedy or search.beam_size=, "
-                "or search.temperature="
-            )
-        if self.max_length is not None and self.min_length > self.max_length:
-            raise UserError(f"search.min_length={self.min_length}: must be at most search.max_length={self.max_length}")
-        if self.sentences is not None and not re.fullmatch(LANGUAGE, self.sentences):
-            raise UserError(
-                f"search.sentences={self.sentences}: not the code of a language; write one such as en or de"
-            )
+        for name, is_wrong, problem in self._rules():
+            if is_wrong:
+                raise UserError(f"search.{name}={getattr(self, name)!s:.80}: {problem}")
 
-    def _check_mbr(self) -> None:
-        if self.mbr is None:
-            return
-        if self.method == "greedy":
-            raise UserError(f"search.mbr={self.mbr}: needs several translations; set search.temperature=1 as well")
-        if self.method == "beam" and self.mbr > self.beam_size:
-            raise UserError(
-                f"search.mbr={self.mbr}: must be at most search.beam_size={self.beam_size}, "
-                "unless search.temperature draws samples"
-            )
-        if self.n_best > self.mbr:
-            raise UserError(f"search.n_best={self.n_best}: must be at most search.mbr={self.mbr}")
+    def _rules(self) -> Iterator[tuple[str, bool, str]]:
+        """Yield options that other options can forbid, whether they do, and the problem with its fix."""
+        sample, beam = self.method == "sample", self.method == "beam"
+        at_most_beam = f"must be at most search.beam_size={self.beam_size}"
+        language = self.sentences is None or re.fullmatch(LANGUAGE, self.sentences)
+        yield "coverage_penalty", self.coverage_penalty > 0 and not beam, "needs beam search; remove it"
+        for name, off in (("top_k", None), ("top_p", None), ("seed", 1)):
+            is_set = getattr(self, name) != off
+            yield name, is_set and not sample, "needs sampling; set search.temperature as well"
+        yield "beam_size", sample and self.beam_size != BEAM_SIZE, "samples need no beam; remove search.temperature="
+        yield "n_best", not sample and self.n_best > self.beam_size, at_most_beam
+        longest = self.max_length or MAX_LENGTH_CEILING
+        yield "min_length", self.min_length > longest, f"must be at most search.max_length={longest}"
+        if self.mbr is not None:
+            yield "mbr", self.method == "greedy", "needs several translations; set search.temperature=1 as well"
+            yield "mbr", beam and self.mbr > self.beam_size, f"{at_most_beam}, unless search.temperature draws samples"
+            yield "n_best", self.n_best > self.mbr, f"must be at most search.mbr={self.mbr}"
+        yield "terms", not isinstance(self.terms, Mapping | None), "must be a mapping of source terms to texts, or None"
+        yield "sentences", not language, "not the code of a language; write one such as en or de"
 
     def banned(self, length: int) -> tuple[int, ...]:
         """Return the ids that cannot follow a hypothesis of ``length`` pieces."""

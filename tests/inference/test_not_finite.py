@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from builders import BAHDANAU, random_trained, tiny_config
 
-from nmt.commands.evaluate import evaluate
-from nmt.commands.heatmap import heatmap
-from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.forced_decoding import force_decode, forced_links
-from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.translation import SCORES_NOT_FINITE
@@ -55,17 +50,6 @@ def test_lines_without_finite_scores_are_reported(engine: str, options: SearchOp
         translator.texts(LINES, options)
 
 
-def test_memories_without_finite_scores_are_reported(folder: Path) -> None:
-    translator = Translator.load(folder, engine="torch", device="cpu")
-    with pytest.raises(UserError, match="the model's scores are not finite"):
-        translate_encoded(translator, [encode_line(translator, "a dog")])
-    failed: list[tuple[int, str]] = []
-    lines = [encode_line(translator, line) for line in LINES]
-    translations = translate_encoded(translator, lines, on_failure=lambda *failure: failed.append(failure))
-    assert failed == [(0, SCORES_NOT_FINITE), (2, SCORES_NOT_FINITE)]
-    assert [best.log_prob for best in translations] == [-torch.inf, 0.0, -torch.inf]
-
-
 def test_given_translations_without_finite_scores_are_reported(folder: Path) -> None:
     translator = Translator.load(folder, engine="torch", device="cpu")
     failed: list[tuple[int, str]] = []
@@ -75,37 +59,3 @@ def test_given_translations_without_finite_scores_are_reported(folder: Path) -> 
         with pytest.raises(UserError, match=r"^pairs\[0\]: the model's scores are not finite"):
             function(translator, LINES, LINES)
     assert failed == [(row, SCORES_NOT_FINITE) for row in range(3)] * 2
-
-
-@pytest.mark.parametrize(
-    ("command", "words", "lines", "consequence"),
-    [
-        (translate, "input={}/in output={}/out engine=torch", LINES, "its translation is empty"),
-        (evaluate, "src={}/in tgt={}/in links={}/links", ["a dog", "two cats"], "it is not aligned"),
-        (heatmap, "src={}/in tgt={}/in output={}/pictures", ["a dog", "two cats"], "it is not aligned"),
-    ],
-)
-def test_commands_warn_of_each_line(
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    command: Callable[[list[str]], object],
-    words: str,
-    lines: list[str],
-    consequence: str,
-) -> None:
-    (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
-    (tmp_path / "links").write_text("0-0\n1-1\n")
-    command([f"model={folder}", *words.replace("{}", str(tmp_path)).split()])
-    output = capsys.readouterr()
-    assert [line for line in output.err.splitlines() if consequence in line] == [
-        f"warning: {tmp_path}/in:{row}: {SCORES_NOT_FINITE}; {consequence}"
-        for row, line in enumerate(lines, start=1)
-        if line
-    ]
-    if command is translate:
-        assert (tmp_path / "out").read_text() == "\n\n\n"
-    elif command is evaluate:
-        assert "AER 1.0000" in output.out  # no link is found
-    else:
-        assert output.out == "" and not list((tmp_path / "pictures").glob("[!.]*"))

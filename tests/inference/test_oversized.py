@@ -6,15 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 from inference.random_translators import TOKENIZER, tiny_translator
 
 from nmt.errors import SourceTooLong
 from nmt.inference import forced_decoding, translator
 from nmt.inference.bulk import run_in_halves
 from nmt.inference.forced_decoding import force_decode, forced_links
-from nmt.inference.memories import encode_line
-from nmt.model.seq2seq import Seq2Seq
 from nmt.search.options import SearchOptions
 
 pytestmark = pytest.mark.thorough
@@ -71,18 +68,6 @@ def test_only_the_oversized_line_has_no_translation(failures: Failures, on_failu
 
 
 @pytest.mark.usefixtures("small_machine")
-def test_an_oversized_line_is_named_by_default() -> None:
-    model = tiny_translator("attention=bahdanau")
-    message = r"^lines\[2\]: not enough memory for this line of 60 words$"
-    with pytest.raises(SourceTooLong, match=message):
-        model.translate(LINES, SHORT)
-    with pytest.raises(SourceTooLong, match=message):
-        force_decode(model, LINES, TARGETS)
-    with pytest.raises(SourceTooLong, match=message):
-        forced_links(model, LINES, TARGETS)
-
-
-@pytest.mark.usefixtures("small_machine")
 def test_only_the_oversized_source_is_not_aligned(failures: Failures, on_failure: Callable[[int, str], None]) -> None:
     model = tiny_translator("attention=bahdanau")
     decodings = force_decode(model, LINES, TARGETS, on_failure=on_failure)
@@ -116,14 +101,6 @@ def test_rows_are_counted_over_all_groups(failures: Failures, on_failure: Callab
         [*model.translate_groups([LINES[:1], LINES], SHORT)]
 
 
-def test_encoding_an_oversized_line_raises_source_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SourceTooLong, match="holds at most 40"):
-        encode_line(tiny_translator("attention=low_rank"), LONG)
-    monkeypatch.setattr(Seq2Seq, "encode", lambda *_, **__: torch.empty(10**15))  # torch's own error
-    with pytest.raises(SourceTooLong, match="^not enough memory for this line of 60 words$"):
-        encode_line(tiny_translator("attention=bahdanau"), LONG)
-
-
 def test_pair_whose_alignment_needs_more_than_the_free_memory_is_reported(
     monkeypatch: pytest.MonkeyPatch, failures: Failures, on_failure: Callable[[int, str], None]
 ) -> None:
@@ -132,15 +109,6 @@ def test_pair_whose_alignment_needs_more_than_the_free_memory_is_reported(
     links = forced_links(tiny_translator("attention=bahdanau"), [*LINES, LONG], [*TARGETS, LONG], on_failure=on_failure)
     assert failures == [(5, "not enough memory for this line of 60 words")]
     assert [bool(pairs) for pairs in links] == [True, False, True, True, True, False]
-
-
-def test_other_errors_are_raised_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise RuntimeError("shapes differ")
-
-    monkeypatch.setattr(translator, "search", broken)
-    with pytest.raises(RuntimeError, match="^shapes differ$"):
-        tiny_translator("attention=bahdanau").texts(LINES, on_failure=lambda row, reason: None)
 
 
 def test_batches_are_halved_until_they_fit() -> None:
@@ -156,8 +124,3 @@ def test_batches_are_halved_until_they_fit() -> None:
     assert list(run_in_halves(run, ["line"] * 10)) == list(range(10))
     assert sizes == [10, 5, 2, 3, 5, 2, 3]
     assert list(run_in_halves(run, [])) == []
-
-
-def test_sources_and_targets_of_unequal_number_are_rejected() -> None:
-    with pytest.raises(ValueError, match="1 source, 2 targets: give one target per source"):
-        force_decode(tiny_translator("attention=bahdanau"), ["a dog"], ["a", "b"])

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from builders import BAHDANAU, random_trained, tiny_config
 
-from nmt.commands.streams import full_groups
 from nmt.commands.translate import translate as translate_command
-from nmt.inference import Translate, shards
+from nmt.inference.columns import Translate
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.translator import Translator
@@ -73,17 +72,10 @@ def test_a_long_stream_is_named_before_its_end(translator: Translator) -> None:
     assert sum(map(len, groups)) == 7 * 64
 
 
-def cut_into_shards(run: Path, file: Path) -> None:
-    translator = Translator(load_folder(run))
-    reading = (translator.source_check, translator.change_text)
-    assert sum(len(shard.lines) for shard in shards._shards(full_groups(str(file)), *reading)) == 600
-
-
 WAYS: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
     "forced decoding": ("target", lambda run, _: force_decode(Translator(load_folder(run)), ENGLISH, [RUSSIAN] * 3)),
     "forced links": ("source", lambda run, _: forced_links(Translator(load_folder(run)), [RUSSIAN] * 3, FRENCH)),
     "column": ("source", lambda run, _: Translate(model=run, search=GREEDY)({"text": [RUSSIAN, None]})),
-    "workers": ("source", cut_into_shards),
     "command": (
         "source",
         lambda run, file: translate_command([f"model={run}", f"input={file}", "search=greedy", "search.max_length=1"]),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import weakref
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from builders import random_trained, self_attention, tiny_config
 
 from nmt.config.compose import train_config
 from nmt.config.overrides import config_dir
-from nmt.errors import UserError
-from nmt.inference import forced_decoding
-from nmt.inference.forced_decoding import ForcedDecoding, force_decode, forced_links
-from nmt.inference.model_folder import FORMAT, TrainedModel, choose_device, load_folder, save_folder
+from nmt.inference.forced_decoding import force_decode
+from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
@@ -68,23 +62,6 @@ def test_score_equals_forced_decoding(name: str, feeding: bool) -> None:
             np.testing.assert_allclose(translation.alignment, forced.alignment, atol=1e-5)
 
 
-def test_forced_links_hold_the_alignments_of_one_batch_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    translator = Translator(trained("bahdanau"))
-    weights = [forced_decoding.word_weights(decoding) for decoding in force_decode(translator, LINES, LINES[::-1])]
-    alive: list[weakref.ref[np.ndarray]] = []
-
-    def checked_weights(decoding: ForcedDecoding) -> np.ndarray:
-        alive.append(weakref.ref(decoding.alignment))
-        assert [reference() is None for reference in alive] == [True] * (len(alive) - 1) + [False]
-        return word_weights(decoding)
-
-    word_weights = forced_decoding.word_weights
-    monkeypatch.setattr(forced_decoding, "batches_by_length", lambda lengths, max_tokens: [[3], [0], [2], [1]])
-    monkeypatch.setattr(forced_decoding, "word_weights", checked_weights)
-    expected = [{(int(row.argmax()), j) for j, row in enumerate(matrix)} for matrix in weights]
-    assert forced_links(translator, LINES, LINES[::-1]) == expected
-
-
 @pytest.mark.parametrize("name", [*ATTENTIONS, *TRANSFORMERS])
 def test_translation_and_forced_decoding_do_not_depend_on_the_batch(name: str) -> None:
     translator = Translator(trained(name), max_tokens=30)
@@ -98,82 +75,6 @@ def test_translation_and_forced_decoding_do_not_depend_on_the_batch(name: str) -
             assert (single.source_tokens, single.tokens) == (batched.source_tokens, batched.tokens)
             assert single.log_prob == pytest.approx(batched.log_prob)
             np.testing.assert_allclose(single.alignment, batched.alignment, atol=1e-6)
-
-
-def test_any_iterable_of_strings_is_accepted() -> None:
-    translator = Translator(trained("none"))
-    expected = translator.texts(LINES)
-    assert translator.texts(tuple(LINES)) == translator.texts(line for line in LINES) == expected
-
-
-@pytest.mark.parametrize(
-    ("lines", "options", "message"),
-    [
-        (["a dog", None, 3], None, r"lines\[1\]=None: NoneType, not a string; give text"),
-        ("a dog", None, r"lines='a dog': one string; give a list of lines"),
-        (b"a dog", None, r"lines=b'a dog': bytes; give a list of lines"),
-        ([b"a dog"], None, r"lines\[0\]=b'a dog': bytes, not a string; give text"),
-        (LINES, {"beam_size": 3}, r"options=\{'beam_size': 3\}: dict; give SearchOptions\(.*"),
-        (LINES, {}, r"options=\{\}: dict; give SearchOptions\(.*"),
-    ],
-)
-def test_arguments_of_another_type_are_rejected(lines: Any, options: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=f"^{message}$"):
-        Translator(trained("none")).texts(lines, options)
-
-
-def test_unknown_engine_and_no_folder_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"^engine=onxx: must be auto \| torch \| onnx \| onnx-int8$"):
-        Translator.load(tmp_path, engine="onxx")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^model='runs/demo': not a loaded model; use Translator.load\(FOLDER\)$"):
-        Translator("runs/demo")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^model=None: NoneType; give a list of folders$"):
-        Translator.load(None)  # type: ignore[arg-type]
-
-
-def unfinished(folder: Path) -> None:
-    (folder / "checkpoints").mkdir()
-    (folder / "checkpoints" / "last.ckpt").touch()
-
-
-@pytest.mark.parametrize(
-    ("write", "message"),
-    [
-        (lambda folder: None, "has no model.pt"),
-        (unfinished, r"has no model\.pt; finish .* nmt-train name=mine resume=true, or name"),
-        (lambda folder: os.mkfifo(folder / "model.pt"), r"has no model\.pt"),
-        (lambda folder: (folder / "model.pt").write_bytes(b"nonsense"), "cannot be read as a model"),
-        *(
-            (lambda folder, stored=stored: torch.save(stored, folder / "model.pt"), message)
-            for stored, message in (
-                (
-                    {"format": FORMAT + 1, "weights": {}},
-                    "format 2, but this version reads format 1; update the toolkit",
-                ),
-                ({"weights": {}}, "not a model of this toolkit"),
-                ({"format": FORMAT, "weights": {}}, "do not match"),
-            )
-        ),
-    ],
-)
-def test_folder_without_a_model_is_refused(tmp_path: Path, write: Callable[[Path], object], message: str) -> None:
-    (tmp_path / "mine").mkdir()
-    write(tmp_path / "mine")
-    with pytest.raises(UserError, match=rf"mine(/model\.pt)?: .*{message}"):
-        Translator.load(tmp_path / "mine")
-
-
-def test_a_class_of_an_untrusted_package_is_refused(tmp_path: Path) -> None:
-    model = trained("memory")
-    model.config["attention"] = {"_target_": "antigravity.Attention"}
-    save_folder(tmp_path, model)
-    with pytest.raises(UserError, match=r"'antigravity' is not trusted.*trust=\[antigravity\]"):
-        load_folder(tmp_path)
-
-
-def test_an_unavailable_device_is_rejected() -> None:
-    with pytest.raises(UserError, match="device=nonsense"):
-        choose_device("nonsense")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +92,3 @@ def test_invisible_characters_are_removed_as_in_training(tmp_path: Path, setting
     assert first.log_prob == pytest.approx(second.log_prob) and (blank.text, blank.log_prob) == ("", 0)
     [scored, same] = force_decode(translator, [line, "a small dog"], ["two \ufeffcats", "two cats"])
     assert scored.tokens == same.tokens and scored.log_prob == pytest.approx(same.log_prob)
-    model.config["data"]["remove_invisible"] = "everything"
-    save_folder(tmp_path, model)
-    with pytest.raises(UserError, match="must be null, bom or all"):
-        load_folder(tmp_path)

@@ -45,8 +45,10 @@ def naive_words(best: Translation, line: str, kind: str) -> Iterator[str]:
         yield source[weights.argmax()]
 
 
-@pytest.mark.parametrize("kind", ["spm-default", "bpe-nmt_nfkc", "characters", "words"])
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize(
+    ("search", "kind"),
+    [*((search, "spm-default") for search in SEARCHES), *(("beam", kind) for kind in ("characters", "words"))],
+)
 def test_text_equals_a_naive_loop(search: str, kind: str) -> None:
     check_text(make_translator(kind=kind), SEARCHES[search], kind)
 

@@ -99,38 +99,24 @@ def test_limit_follows_from_the_source_length(options: dict[str, Any], expected:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "key"),
     [
-        ({"n_best": 6}, r"search.n_best=6: must be at most search.beam_size=5"),
-        (
-            {"coverage_penalty": 0.5, "beam_size": 1},
-            r"search.coverage_penalty=0.5: needs beam search; remove it, or set search.beam_size=5",
-        ),
-        ({"top_k": 3}, r"search.top_k=3: needs sampling; set search.temperature as well"),
-        ({"top_p": 0.5}, r"search.top_p=0.5: needs sampling; set search.temperature as well"),
-        ({"seed": 3}, r"search.seed=3: needs sampling; set search.temperature as well"),
-        (
-            {"beam_size": 8, "temperature": 1.0},
-            r"search.beam_size=8: samples need no beam; remove search=greedy or search.beam_size=, "
-            r"or search.temperature=",
-        ),
-        (
-            {"mbr": 4, "beam_size": 1},
-            r"search.mbr=4: needs several translations; set search.temperature=1 as well",
-        ),
-        (
-            {"mbr": 8},
-            r"search.mbr=8: must be at most search.beam_size=5, unless search.temperature draws samples",
-        ),
-        ({"mbr": 2, "n_best": 3}, r"search.n_best=3: must be at most search.mbr=2"),
-        (
-            {"min_length": 9, "max_length": 8},
-            r"search.min_length=9: must be at most search.max_length=8",
-        ),
+        ({"n_best": 6}, "n_best"),
+        ({"coverage_penalty": 0.5, "beam_size": 1}, "coverage_penalty"),
+        ({"top_k": 3}, "top_k"),
+        ({"top_p": 0.5}, "top_p"),
+        ({"seed": 3}, "seed"),
+        ({"beam_size": 8, "temperature": 1.0}, "beam_size"),
+        ({"mbr": 4, "beam_size": 1}, "mbr"),
+        ({"mbr": 8}, "mbr"),
+        ({"mbr": 2, "n_best": 3}, "n_best"),
+        ({"min_length": 9, "max_length": 8}, "min_length"),
+        ({"sentences": "german"}, "sentences"),
+        ({"terms": ["dog"]}, "terms"),
     ],
 )
-def test_impossible_options_are_rejected_in_one_line(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=f"^{message}$"):
+def test_impossible_options_are_rejected_in_one_line(options: dict[str, Any], key: str) -> None:
+    with pytest.raises(UserError, match=rf"^search\.{key}=[^\n]+$"):
         SearchOptions(**options)
 
 
