@@ -58,7 +58,6 @@ class Attention(nn.Module):
     context_size: int  #: D
     reads_source: bool = True  #: False: contexts are empty and there is no alignment
     streaming: bool = True  #: ``append`` works, so a source can be written in parts
-    streaming_advice: str = "attention=covariance"  #: the override to suggest if ``streaming`` is False
     signed: bool = False  #: alignments can be negative
     needs_trace: bool = True  #: ``align`` needs a memory that was written with ``trace``
     exact: bool = False  #: ``update`` gets float32 at least, without autocast: a product of many factors needs it
@@ -100,9 +99,7 @@ class Attention(nn.Module):
         Raises ValueError if this attention needs the whole source at once.
         """
         if not self.streaming:
-            raise ValueError(
-                f"{type(self).__name__}: needs the whole source at once; call write, or use {self.streaming_advice}"
-            )
+            raise ValueError(f"{type(self).__name__}: needs the whole source at once; call write")
         return self._extend(memory, states, mask, empty=False)
 
     def _extend(self, memory: Memory, states: Tensor, mask: Tensor, *, empty: bool) -> Memory:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from nmt.attention.base import Memory, SourceAttention, nonzero, require_queries
+from nmt.attention.base import Memory, SourceAttention, require_queries
 from nmt.settings.arguments import Size
 
 BUCKET = 1 << 32  # a code is bucket · BUCKET + position, so that a sort of the codes sorts by bucket, then by position
@@ -106,30 +106,18 @@ class HashedAttention(SourceAttention):
         position, real = self.visible(projected, memory)
         nothing = projected.new_zeros(*position.shape[:2], length)
         times = nothing.scatter_add(2, position, real.to(nothing.dtype))  # how many rounds found each state
+        lowest = torch.finfo(projected.dtype).min
         if not deployed and length <= position[0].numel():  # all queries together see more states than the source has
-            scores = self.masked_scores(projected, memory)
-            weights = torch.softmax(scores.masked_fill(times == 0, torch.finfo(scores.dtype).min), dim=2)
+            weights = torch.softmax(self.masked_scores(projected, memory).masked_fill(times == 0, lowest), dim=2)
             return weights @ memory.slots, weights
-        return self._read_visible(projected, memory, position, real, times.gather(2, position))
-
-    def _read_visible(
-        self, projected: Tensor, memory: Memory, position: Tensor, real: Tensor, times: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return context and read weights from the states at ``position`` (B, Q, rounds · chunk) only."""
         assert memory.keys is not None
-        # The states that a query sees are a small memory, which one query reads.
-        seen = memory._replace(
-            slots=gather_rows(memory.slots, position),
-            keys=gather_rows(memory.keys, position),
-            mask=real.flatten(0, 1),
-        )
-        weights = self.read_weights(projected.flatten(0, 1)[:, None], seen).reshape(position.shape)
-        # A state that several rounds find counts once: N of appendix A divides its weight.
-        weights = (weights / times.clamp(min=1)).masked_fill(~real, 0)
-        weights = weights / nonzero(weights.sum(2, keepdim=True))
-        context = (weights.flatten(0, 1)[:, None] @ seen.slots).reshape(*position.shape[:2], -1)
-        scattered = weights.new_zeros(*position.shape[:2], memory.slots.shape[1]).scatter_add(2, position, weights)
-        return context, scattered
+        keys, values = (gather_rows(table, position) for table in (memory.keys, memory.slots))
+        scores = (keys @ projected.flatten(0, 1)[:, :, None]).reshape(position.shape)
+        # A state that several rounds find counts once: N of appendix A.
+        scores = scores - times.gather(2, position).clamp(min=1).log()
+        weights = torch.softmax(scores.masked_fill(~real, lowest), dim=2).masked_fill(~real, 0)
+        context = (weights.flatten(0, 1)[:, None] @ values).reshape(*position.shape[:2], -1)
+        return context, nothing.scatter_add(2, position, weights.to(nothing.dtype))
 
 
 def gather_rows(table: Tensor, index: Tensor) -> Tensor:

@@ -30,8 +30,6 @@ class MemoryAttention(Attention):
     ``</s>`` included.
     """
 
-    streaming_advice = "attention.position_encoding=false"
-
     def __init__(
         self,
         *,

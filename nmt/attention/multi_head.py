@@ -43,7 +43,7 @@ class MultiHeadAttention(Attention):
         try:
             self.inner = inner(state_size=state_size // heads, query_size=query_size // heads)
         except ValueError as error:
-            raise ValueError(_inside(str(error))) from None
+            raise ValueError(str(error).replace("attention.", "attention.inner.")) from None
         if not self.inner.reads_source:
             name = type(self.inner).__name__
             raise ValueError(f"attention.inner={name}: has no contexts to join; choose another, or attention=none")
@@ -55,7 +55,6 @@ class MultiHeadAttention(Attention):
             )
         self.context_size = heads * self.inner.context_size
         self.streaming = self.inner.streaming
-        self.streaming_advice = _inside(self.inner.streaming_advice)
         self.signed = self.inner.signed
         self.needs_trace = self.inner.needs_trace
         self.W_s = nn.Linear(state_size, state_size, bias=False)
@@ -113,8 +112,3 @@ class MultiHeadAttention(Attention):
 def _slots(memory: Memory) -> Iterator[tuple[str, Tensor]]:
     """Yield the fields of the memory with one row per slot, as all but ``length`` are, and their names."""
     return ((name, field) for name, field in memory._asdict().items() if field is not None and name != "length")
-
-
-def _inside(message: str) -> str:
-    """Return the message of the inner attention with its keys as the configuration names them."""
-    return message.replace("attention.", "attention.inner.")

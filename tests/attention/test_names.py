@@ -25,14 +25,13 @@ def test_type_checkers_see_every_attention() -> None:
     assert visible == kinds <= set(dir(nmt.attention))
 
 
-@pytest.mark.parametrize("name", ["MemoryAttention", "BahdanauAttention", "SparseAttention", "MultiHeadAttention"])
-@pytest.mark.parametrize("shape", [(2, 8), (8,), (2, 3, 4, 8)])
-def test_queries_of_another_shape_are_rejected(name: str, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("name", ["MemoryAttention", "HashedAttention", "MultiHeadAttention"])
+def test_queries_of_another_shape_are_rejected(name: str) -> None:
     heads = {"inner": nmt.attention.LuongAttention, "heads": 2} if name == "MultiHeadAttention" else {}
     attention = getattr(nmt.attention, name)(state_size=8, query_size=8, **heads)
     memory = attention.write(torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool))
-    with pytest.raises(ValueError, match=r"shape \(.*\): must be \(batch, queries, size\); use query\[:, None\]"):
-        attention.read(torch.randn(shape), memory)
+    with pytest.raises(ValueError, match=r"^query of shape \(2, 8\)"):
+        attention.read(torch.randn(2, 8), memory)
 
 
 def test_unknown_attention_raises_attribute_error() -> None:

@@ -214,57 +214,46 @@ class ChangesMemory(Sigmoid):
         return after._replace(slots=memory.slots.copy_(after.slots))
 
 
-MISTAKES: dict[type[Attention], tuple[str, str]] = {
-    WrongSize: ("shapes", r"contexts of shape \(4, 3, 6\): must be \(4, 3, 5\), \(B, Q, context_size\)"),
-    RescalesContext: ("context", r"contexts differ from align @ values: largest difference \d.*read weights @ memory"),
-    WrongTrace: (
-        "slots",
-        r"memory.slots differ from trace @ values: .*, in the source of length \d \(lengths 7, 1, 3, 5",
-    ),
-    NoTrace: ("slots", r"memory.trace=None after write\(…, trace=True\): must be \(B, R, S\); store"),
-    WrongMass: ("mass", r"memory.mass differs from the sum of the trace: .* sum of the write weights"),
-    AlwaysTraces: ("trace", r"write without trace=True stores one"),
-    Unsigned: ("sign", r"an alignment is -\d.*, but signed=False; set signed = True"),
-    ForgetsMask: ("padding", r"contexts change if padding \(0\) is added: .* need mask or memory.length"),
-    ScoresPadding: ("padding", r"padding \(0\) has an alignment that is not 0: .* need mask"),
-    DividesByLength: ("empty", r"contexts of an empty source are not 0: largest difference nan.* clamp\(min=…\)"),
-    RemembersQuery: ("queries", r"contexts of several queries differ from .* keep state between calls"),
-    MixesQueries: ("queries", r"contexts of several queries differ from .* must not mix queries"),
-    ReadsOtherRows: ("beams", r"contexts of a shared memory differ from .* use no other rows"),
-    IgnoresStart: ("parts", r"memory.slots of a source cut at 1 differs .* count positions from memory.length"),
-    ForgetsToDecay: ("parts", r"memory.slots of a source cut at \d.* differs"),
-    AppendsWhileNotStreaming: ("parts", r"append works although streaming=False"),
-    Detaches: ("gradients", r"inputs: 0 states, 1 query, 2 W_k.weight, .*\): .* input 1, numerical:.* detach"),
-    CrossesRows: ("order", r"contexts depend on the order of the batch: .* must not cross rows"),
-    ChangesStates: ("arguments", r"write changes states: largest difference .* copies instead"),
-    ChangesMemory: ("arguments", r"memory.slots is changed by append: "),
+MISTAKES: dict[type[Attention], str] = {  # the law that each breaks
+    WrongSize: "shapes",
+    RescalesContext: "context",
+    WrongTrace: "slots",
+    NoTrace: "slots",
+    WrongMass: "mass",
+    AlwaysTraces: "trace",
+    Unsigned: "sign",
+    ForgetsMask: "padding",
+    ScoresPadding: "padding",
+    DividesByLength: "empty",
+    RemembersQuery: "queries",
+    MixesQueries: "queries",
+    ReadsOtherRows: "beams",
+    IgnoresStart: "parts",
+    ForgetsToDecay: "parts",
+    AppendsWhileNotStreaming: "parts",
+    Detaches: "gradients",
+    CrossesRows: "order",
+    ChangesStates: "arguments",
+    ChangesMemory: "arguments",
 }
 
 
 @pytest.mark.parametrize("kind", MISTAKES, ids=lambda kind: kind.__name__)
 def test_mistake_is_reported_by_the_right_law(kind: type[Attention]) -> None:
-    law, message = MISTAKES[kind]
     with pytest.raises(BrokenLaw) as error:
         check_attention(kind)
     lines = str(error.value).splitlines()
-    assert any(re.match(f"{kind.__name__}: law '{law}': .*{message}", line) for line in lines), lines
-    assert all(len(line) < 400 for line in lines)
+    assert any(line.startswith(f"{kind.__name__}: law '{MISTAKES[kind]}': ") for line in lines), lines
     assert len(lines) <= 5
 
 
 def test_every_law_notices_a_mistake() -> None:
-    assert {law for law, _ in MISTAKES.values()} == set(LAWS)
+    assert {*MISTAKES.values()} == set(LAWS)
 
 
 def test_only_the_broken_law_is_reported() -> None:
     for kind in (WrongMass, AlwaysTraces, Unsigned, DividesByLength, IgnoresStart, Detaches):
-        check_attention(kind, skip=[MISTAKES[kind][0]])
-
-
-def test_message_is_an_assertion_error_without_a_cause() -> None:
-    with pytest.raises(AssertionError) as error:
-        check_attention(MixesQueries)
-    assert error.value.__cause__ is None
+        check_attention(kind, skip=[MISTAKES[kind]])
 
 
 def test_error_of_the_attention_names_the_law() -> None:

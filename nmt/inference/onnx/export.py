@@ -195,8 +195,8 @@ def _require_equal(model: Seq2Seq, folder: Path, ids: Tensor, suffix: str | None
 
     A subclass may override what the exporter does not trace. ``suffix`` is that of an encoder graph, if there is one.
     """
-    trace = model.attention.needs_trace
-    memory, final = model.encode(ids, ids != PAD, trace=trace)
+    ids[1:, -2:] = PAD
+    memory, final = model.encode(ids, ids != PAD, trace=model.attention.needs_trace)
     state = model.decoder.init(final, memory)
     tokens = torch.full((len(ids), 1), PAD + 5)
     expected = model.decoder.step(tokens, state, memory)[0].log_softmax(2).topk(K, dim=2).values
