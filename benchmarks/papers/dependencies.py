@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.report import argument_parser, header, save, table, with_range
-from nmt import kernels
 from nmt.model import CovarianceGRUEncoder, GRUEncoder
 
 SIZE, SYMBOLS, ROWS, RATE = 32, 10, 32, 0.005
@@ -62,8 +61,7 @@ def main() -> None:
     norms: dict[str, list[str]] = {}
     for name in UNITS:
         started = time.process_time()
-        with kernels.disabled():  # such small products are faster without them
-            accuracies = [[train(name, distance, args.updates, seed) for seed in args.seeds] for distance in DISTANCES]
+        accuracies = [[train(name, distance, args.updates, seed) for seed in args.seeds] for distance in DISTANCES]
         seconds = time.process_time() - started
         shares[name] = [*(with_range([100 * x for x in values], ".0f") for values in accuracies), f"{seconds:.0f}"]
         gradients = [gradient_norms(name, seed) for seed in args.seeds]

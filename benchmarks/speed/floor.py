@@ -15,9 +15,7 @@ import onnxruntime
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from nmt.kernels.products import linear, multiply, pack_weight
-
-FLOAT_METHODS = ("linear", "transposed", "onednn", "onnx")
+FLOAT_METHODS = ("linear", "transposed", "onnx")
 BFLOAT16_METHODS = ("bfloat16",)
 
 
@@ -33,8 +31,7 @@ class Product(NamedTuple):
 def floor(products: Sequence[Product], methods: Sequence[str]) -> float:
     """Return the seconds of all products, each by the fastest of the ``methods`` for its shape.
 
-    linear: torch's x @ wᵀ; transposed: torch's w @ xᵀ; onednn: ``nmt.kernels.products``; onnx, onnx-int8: onnxruntime;
-    bfloat16: ``nmt.kernels.products`` in that precision, with the weight packed beforehand.
+    linear: torch's x @ wᵀ, also in bfloat16; transposed: torch's w @ xᵀ; onnx, onnx-int8: onnxruntime.
     """
     return sum(count * min(product_seconds(method, *shape) for method in methods) for *shape, count in products)
 
@@ -44,11 +41,9 @@ def product_seconds(method: str, rows: int, width: int, height: int) -> float:
     x, w = torch.randn(rows, width), torch.randn(height, width)
     if method == "linear":
         return best_seconds(lambda: torch.nn.functional.linear(x, w))
-    if method == "onednn":
-        return best_seconds(lambda: linear(x, w))
     if method == "bfloat16":
-        x_bfloat16, weight = x.bfloat16(), pack_weight(w.bfloat16(), rows)
-        return best_seconds(lambda: multiply(x_bfloat16, weight))
+        low_x, low_w = x.bfloat16(), w.bfloat16()
+        return best_seconds(lambda: torch.nn.functional.linear(low_x, low_w))
     if method == "transposed":
         transposed = x.t().contiguous()
         return best_seconds(lambda: w @ transposed)

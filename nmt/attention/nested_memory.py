@@ -10,10 +10,10 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from nmt.attention.base import Memory, Update
 from nmt.attention.memory import MemoryAttention, Score, score
-from nmt.kernels.products import linear
 from nmt.settings.arguments import Count, Size
 
 

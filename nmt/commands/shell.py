@@ -48,8 +48,6 @@ def _exit_code(command: Callable[[list[str]], None], arguments: list[str], recei
     """
     code = 0
     try:
-        import nmt.kernels  # noqa: F401 - raises UserError for an unknown NMT_KERNELS
-
         command(arguments)
     except BaseException as error:
         code = _report(Interrupted(received[0]) if received and not isinstance(error, Interrupted) else error)

@@ -28,7 +28,7 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
     Every key of ``config`` must fit ``schema``. Encoder, attention, decoder, optimizer, schedule and data source are
     constructed, on the meta device where they hold weights, so that their own checks count too.
     """
-    from nmt.model.build import numbers_per_weight, size_problems
+    from nmt.model.build import size_problems
     from nmt.training.optimizers import optimizer_problems
 
     refused = dict[str, Any]()
@@ -45,8 +45,7 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
     if trains_tokenizers and settings.embeddings.shared and not tokenizer.joint:
         yield "embeddings.shared=true: needs one vocabulary for both sides; set tokenizer.joint=true"
     yield from name_problems(settings.name)
-    copies = numbers_per_weight(settings.optimizer, settings.device, frozen=settings.adapt is not None)
-    yield from size_problems(settings, vocabulary=tokenizer.vocab_size, copies=copies, trust=trust)
+    yield from size_problems(settings, vocabulary=tokenizer.vocab_size, trust=trust)
     yield from optimizer_problems(settings)
     yield from settings.training.conflicts()
     yield from tokenizer.conflicts()

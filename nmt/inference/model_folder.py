@@ -175,7 +175,7 @@ def _check_shapes(settings: ModelSettings, weights: Mapping[str, torch.Tensor], 
     The model is not allocated before this check: ``settings`` may declare one of any size.
     """
     # Every layer has weights, and modules without weights are few.
-    declared = declared_shapes(settings, limit=10 * len(weights) + 100, **sizes)
+    declared = declared_shapes(settings, **sizes)
     for name in sorted(declared.keys() | weights.keys()):
         stored = tuple(weights[name].shape) if name in weights else None
         if stored != declared.get(name):

@@ -10,8 +10,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nmt.kernels import enabled
-
 # Names from mallopt(3), values from glibc's malloc.h.
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
@@ -20,14 +18,14 @@ MB = 1 << 20
 
 
 def keep_freed_memory(max_mb: int | None = None) -> bool:
-    """Make this process keep the memory it frees. Return False if the switch is off or the C library cannot do it.
+    """Make this process keep the memory it frees. Return False if the C library cannot do it.
 
     Every step of training and decoding needs the same megabytes as the last one. By default glibc returns each large
     array to the system as soon as it is freed. The system then hands it out again page by page, filled with zeros. That
     took a tenth of a training step on a CPU, and up to a quarter of a decoder step. With ``max_mb``, the process keeps
     at most this number of MB at the end of the heap, and returns arrays of more than 32 MB.
     """
-    if not enabled() or sys.platform != "linux":
+    if sys.platform != "linux":
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl does not have it
     if mallopt is None:
@@ -47,7 +45,7 @@ def flushed_denormals() -> Iterator[None]:
     """
     import torch
 
-    if not enabled() or not bool(torch.tensor(1e-30) * 1e-10 > 0):  # an outer block has set it
+    if not bool(torch.tensor(1e-30) * 1e-10 > 0):  # an outer block has set it
         yield
         return
     torch.set_flush_denormal(True)  # without effect if the CPU cannot

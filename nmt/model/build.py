@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
-from itertools import count
-from threading import get_ident
 from typing import Annotated, Any
 
 import torch
 from torch import nn
-from torch.nn.modules.module import (
-    register_module_module_registration_hook,
-    register_module_parameter_registration_hook,
-)
 from torch.overrides import TorchFunctionMode
 
 from nmt.attention.base import Attention
 from nmt.errors import UserError
-from nmt.kernels.products import use_fast_linear
 from nmt.model.seq2seq import Seq2Seq
 from nmt.settings.arguments import AtLeast, Layers, Size, TypeCheck
-from nmt.settings.build import ModelSettings, plain
-from nmt.settings.plugins import Block, PluginPoint, construct, locate_all, setting
-from nmt.system.machine import available_memory, guard_forks
+from nmt.settings.build import ModelSettings
+from nmt.settings.plugins import PluginPoint, construct, locate_all, setting
+from nmt.system.machine import guard_forks
 from nmt.text.specials import PAD
 
 guard_forks()
@@ -59,9 +51,6 @@ PARTS: dict[str, tuple[PluginPoint, dict[str, Any]]] = {
 }
 """The parts of a model, which may be classes of other packages, and the attributes that it needs of them."""
 
-BYTES_PER_NUMBER = 4  # float32
-GIGABYTE = 10**9
-
 
 def build_model(
     settings: ModelSettings,
@@ -89,9 +78,7 @@ def build_model(
     parts, problems = _parts(settings, target, longest_source, trust)
     if problems:
         raise UserError(problems[0])
-    model = Seq2Seq(embedding=source, **parts)
-    use_fast_linear(model)
-    return model
+    return Seq2Seq(embedding=source, **parts)
 
 
 def _parts(
@@ -147,29 +134,15 @@ def require_attributes(part: nn.Module, group: str) -> None:
             raise ValueError(f"{setting}: {problem}")
 
 
-def declared_shapes(settings: ModelSettings, *, limit: int, **sizes: Any) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each weight of the model that ``build_model`` would return, without allocating it.
-
-    Raises ValueError if the model would have more than ``limit`` modules and parameters: classes of other packages may
-    accept ten million layers.
-    """
-    with _limit_size(limit):
-        model = build_on_meta(settings, **sizes)
-    return {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
+def declared_shapes(settings: ModelSettings, **sizes: Any) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each weight of the model that ``build_model`` would return, without allocating it."""
+    return {name: tuple(weight.shape) for name, weight in build_on_meta(settings, **sizes).state_dict().items()}
 
 
 def build_on_meta(settings: ModelSettings, **sizes: Any) -> Seq2Seq:
     """Return the model that ``build_model`` would return, with weights on the meta device."""
     with torch.device("meta"), SkipInitialisation():
         return build_model(settings, **sizes)
-
-
-def require_memory(settings: ModelSettings, copies: int, **sizes: Any) -> None:
-    """Raise UserError if RAM cannot hold ``copies`` numbers for each weight of the model of ``build_model``."""
-    model = build_on_meta(settings, **sizes)
-    parts = {"embeddings": model.embedding, "encoder": model.encoder, "attention": model.attention}
-    if problem := memory_problem({**parts, "decoder": model.decoder}, settings, copies):
-        raise UserError(problem)
 
 
 class SkipInitialisation(TorchFunctionMode):
@@ -188,72 +161,15 @@ class SkipInitialisation(TorchFunctionMode):
         return function(*arguments, **settings)
 
 
-@contextmanager
-def _limit_size(limit: int) -> Iterator[None]:
-    thread = get_ident()
-    numbers = count(1)
+def size_problems(settings: ModelSettings, *, vocabulary: int, trust: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the errors of the constructors of encoder, attention and decoder.
 
-    def check(*registration: object) -> None:
-        if get_ident() == thread and next(numbers) > limit:
-            raise ValueError(f"the configuration declares more than {limit} parts")
-
-    hooks = [register_module_module_registration_hook(check), register_module_parameter_registration_hook(check)]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def size_problems(settings: ModelSettings, *, vocabulary: int, copies: int, trust: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the errors of the constructors of encoder, attention and decoder, and an error if the model is too large.
-
-    They run on the meta device, which allocates nothing. ``copies`` is that of ``require_memory``.
+    They run on the meta device, which allocates nothing.
     """
     if setting(settings.decoder, "hidden_size", DECODER, trust=trust) is None:
         yield f"decoder._target_={settings.decoder['_target_']}: must have a hidden_size, which attention is built for"
         return
     with torch.device("meta"), SkipInitialisation():
         embedding = nn.Embedding(vocabulary, settings.embeddings.size)
-        parts, problems = _parts(settings, embedding, 8, trust)
+        _, problems = _parts(settings, embedding, 8, trust)
     yield from problems
-    if not problems and (problem := memory_problem({"embeddings": embedding, **parts}, settings, copies)):
-        yield problem
-
-
-def memory_problem(parts: Mapping[str, nn.Module], settings: ModelSettings, copies: int) -> str | None:
-    """Return one line if RAM cannot hold ``copies`` numbers for each weight of these parts, or None.
-
-    The parts may be on the meta device, where they take no RAM. Each has the name of its group in ``settings``.
-    Training needs more than weights, gradients and the optimizer's averages, but never less.
-    """
-    counts = dict.fromkeys(parts, 0)
-    counted = set()
-    for name, part in parts.items():
-        for weight in part.parameters():
-            if weight not in counted:
-                counted.add(weight)
-                counts[name] += weight.numel()
-    total = sum(counts.values())
-    available = available_memory()
-    needed = total * BYTES_PER_NUMBER * copies
-    if available is None or needed <= available:
-        return None
-    largest = max(counts, key=lambda name: counts[name])
-    sizes = {key: value for key, value in plain(getattr(settings, largest)).items() if type(value) is int}
-    key = max(sizes, key=lambda key: sizes[key], default=None)
-    setting = largest if key is None else f"{largest}.{key}={sizes[key]}"
-    return (
-        f"{setting}: training a model of {total:,} parameters needs {needed / GIGABYTE:,.0f} GB of memory, but "
-        f"{available / GIGABYTE:,.1f} GB are free; lower the sizes of the model, its layers or its vocabulary"
-    )
-
-
-def numbers_per_weight(optimizer: Block, device: str, *, frozen: bool) -> int:
-    """Return the float32 values in RAM for each weight: weight, gradient and moments; on a GPU, only the new weight.
-
-    An adapter leaves the weights ``frozen``: they have no gradients and no moments.
-    """
-    if frozen or (device != "cpu" and torch.cuda.is_available()):
-        return 1
-    return 4 if "betas" in optimizer else 2  # Adam and its relatives have two moments

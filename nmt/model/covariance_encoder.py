@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from nmt.kernels.dropout import Dropout
-from nmt.kernels.products import linear
-from nmt.kernels.recurrence import Recurrence, gru_cell
 from nmt.model.encoder import Final, take
+from nmt.model.units import gru_cell
 from nmt.settings.arguments import Layers, Share, Size, check_arguments
 
 CHUNK = 32  #: states that are recalled one by one instead of from C
@@ -77,18 +77,17 @@ class CovarianceGRUEncoder(nn.Module):
         self, layer: int, inputs: Tensor, mask: Tensor, hidden: Tensor, covariance: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return the states (B, S, E) of a layer and the last C (B, E, E), from hidden (B, E) and C on."""
-        rows, steps, width = inputs.shape
+        rows, _, width = inputs.shape
         w_ih, w_hh, b_ih, b_hh = self.layers[layer].all_weights[0]  # type: ignore[index]
         w_input, w_recalled = torch.split(w_ih, [width, self.state_size], dim=1)
-        from_input = Recurrence(linear(inputs.transpose(0, 1), w_input, b_ih), w_recalled)
-        from_hidden = Recurrence(b_hh.expand(steps, rows, -1), w_hh)
+        from_input = linear(inputs, w_input, b_ih)
         written = inputs.new_zeros(rows, 0, self.state_size)
         states = []
         for step, real in enumerate(mask.unbind(1)):
             recalled = _product(covariance, written, hidden)
             if self.scaled:
                 recalled = recalled / (1 + recalled.square().sum(1, keepdim=True)).sqrt()
-            hidden = gru_cell(from_input(step, recalled), from_hidden(step, hidden), hidden)
+            hidden = gru_cell(from_input[:, step] + linear(recalled, w_recalled), linear(hidden, w_hh, b_hh), hidden)
             f = torch.sigmoid(self.gates[layer](hidden)) * hidden if self.gates else hidden
             written = torch.cat([written, f.masked_fill(~real[:, None], 0)[:, None]], dim=1)
             if written.shape[1] == CHUNK:

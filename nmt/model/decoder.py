@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import partial, reduce
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory
-from nmt.kernels import enabled
 from nmt.kernels.dropout import Dropout
 from nmt.kernels.dropout import dropout as drop
-from nmt.kernels.products import linear
-from nmt.kernels.recurrence import Recurrence
 from nmt.model.encoder import Final
-from nmt.model.units import GRU, LSTM, MINGRU, SSRU, Parts, Unit, halves, torch_state
+from nmt.model.units import GRU, LSTM, MINGRU, SSRU, Parts, Unit, torch_state
 from nmt.settings.arguments import Layers, Share, Size, check_arguments
 
 
@@ -148,37 +144,42 @@ class RecurrentDecoder(Decoder):
         """See ``Decoder``."""
         embedded = self.dropout(self.embedding(ids))
         if self.input_feeding:
-            return self._features_with_input_feeding(embedded, state, memory)
+            steps = []
+            for inputs in embedded.split(1, dim=1):
+                features, state, weights = self._step(inputs, state, memory)
+                steps.append((features, weights))
+            features, weights = (torch.cat(parts, dim=1) for parts in zip(*steps, strict=True))
+            return features, weights
         _, features, weights = self.attend(self._hidden_states(embedded, state), memory)
         return features, weights
 
     def step_features(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
         """See ``Decoder``."""
-        inputs = self.embedding(ids)
+        return self._step(self.embedding(ids), state, memory)
+
+    def _step(self, inputs: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
+        """Return the results of ``step_features`` for embedded pieces (B, N, X)."""
         if state.input_feed is not None:
             inputs = torch.cat([inputs, state.input_feed], dim=2)
-        layers = []
+        layers: list[Parts] = []
         # Products, not a fused call, which prepares for many steps and does not pay off for a single one.
         for parts, weights in zip(state.layers, self.layers.all_weights, strict=True):
+            inputs = drop(inputs, self.layers.dropout, self.training) if layers else inputs
             layers.append(self.unit.step(inputs, weights, parts))
             inputs = self.unit.output(layers[-1][0])
         output, features, weights = self.attend(inputs, memory)
         return features, State(tuple(layers), output if self.input_feeding else None), weights
 
-    def attend(
-        self, hidden: Tensor, memory: Memory, combine: Callable[[Tensor], Tensor] | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def attend(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
         """Read the memory with the outputs (B, Q, H) of the top layer.
 
         Return the output for input feeding (h̃ or c), the inputs of the output layer, and the read weights.
-        ``combine`` replaces the layer of that name.
         """
         hidden = self.dropout(hidden)
         context, weights = self.attention.read(hidden, memory)
-        combine = combine or self.combine
-        if combine is None:
+        if self.combine is None:
             return context, torch.cat([hidden, self.dropout(context)], dim=2), weights
-        attentional = self.dropout(torch.tanh(combine(torch.cat([context, hidden], dim=2))))
+        attentional = self.dropout(torch.tanh(self.combine(torch.cat([context, hidden], dim=2))))
         return attentional, attentional, weights
 
     def _hidden_states(self, embedded: Tensor, state: State) -> Tensor:
@@ -187,8 +188,7 @@ class RecurrentDecoder(Decoder):
         In training, each layer is one fused call. In a single call, torch would draw the dropout between layers: slowly
         on a CPU, and on a GPU from a random state that a checkpoint cannot store.
         """
-        in_one_call = not enabled() or not self.training
-        if in_one_call and isinstance(self.layers, nn.RNNBase):
+        if not self.training and isinstance(self.layers, nn.RNNBase):
             # The layout of torch: (L, B, H).
             start = [torch.cat(parts, dim=1).transpose(0, 1).contiguous() for parts in zip(*state.layers, strict=True)]
             hidden: Tensor = self.layers(embedded, torch_state(start))[0]
@@ -199,49 +199,6 @@ class RecurrentDecoder(Decoder):
             before = tuple(part[:, 0] for part in state.layers[layer])
             embedded = self.unit.run(embedded, before, weights)
         return embedded
-
-    def _features_with_input_feeding(self, embedded: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Compute ``features`` step by step, as input feeding requires."""
-        steps = embedded.shape[1]
-        products, combine = self._recurrences(embedded)
-        layers: list[Parts] = [tuple(part[:, 0] for part in parts) for parts in state.layers]
-        assert state.input_feed is not None
-        input_feed = state.input_feed[:, 0]
-        outputs = []
-        reads = []
-        for step in range(steps):
-            inputs = input_feed
-            for layer, recurrences in enumerate(products):
-                if layer:
-                    inputs = drop(inputs, self.layers.dropout, self.training)
-                pairs = zip(recurrences, self.unit.grouped((inputs, layers[layer][0])), strict=True)
-                layers[layer] = self.unit.cell(*(product(step, *x) for product, x in pairs), *layers[layer])
-                inputs = self.unit.output(layers[layer][0])
-            combine_step = partial(combine, step) if combine else None
-            output, features, weights = self.attend(inputs[:, None], memory, combine_step)
-            input_feed = output[:, 0]
-            outputs.append(features)
-            reads.append(weights)
-        return torch.cat(outputs, dim=1), torch.cat(reads, dim=1)
-
-    def _recurrences(self, embedded: Tensor) -> tuple[list[list[Recurrence]], Recurrence | None]:
-        """Return the products of each layer, and that of ``combine``, over the steps of embedded (B, T, X).
-
-        The products of a layer are those of its unit: see ``Unit.products``.
-        """
-        size, steps, width = embedded.shape
-        layers = []
-        for layer, parameters in enumerate(self.layers.all_weights):
-            weights, biases = (list(self.unit.grouped(half)) for half in halves(parameters))
-            sums = [reduce(torch.add, group) for group in biases]
-            if layer == 0:  # the embeddings do not depend on earlier steps: one product for all of them
-                embedding_weight, weights[0][0] = torch.split(weights[0][0], [width, self.input_feed_size], dim=1)
-                sums[0] = linear(embedded.transpose(0, 1), embedding_weight, sums[0])
-            pairs = zip(sums, weights, strict=True)
-            layers.append([Recurrence(inputs.expand(steps, size, -1), *group) for inputs, group in pairs])
-        if self.combine is None:
-            return layers, None
-        return layers, Recurrence(self.combine.bias.expand(steps, size, 1, -1), self.combine.weight)
 
 
 class LSTMDecoder(RecurrentDecoder):

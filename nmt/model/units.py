@@ -8,9 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
-
-from nmt.kernels.products import linear
-from nmt.kernels.recurrence import gru_cell, lstm_cell
+from torch.nn.functional import linear
 
 Item = TypeVar("Item")
 Parts = tuple[Tensor, ...]
@@ -57,7 +55,22 @@ def torch_state(parts: Sequence[Tensor]) -> Any:
 
 
 def _lstm(scores: Tensor, _: Tensor, cell: Tensor) -> Parts:
-    return lstm_cell(scores, cell)
+    """Return the next hidden and cell state; the gates are in PyTorch's order: input, forget, cell, output."""
+    input_gate, forget_gate, cell_gate, output_gate = scores.chunk(4, dim=-1)
+    cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(cell_gate)
+    return torch.sigmoid(output_gate) * torch.tanh(cell), cell
+
+
+def gru_cell(from_input: Tensor, from_hidden: Tensor, hidden: Tensor) -> Tensor:
+    """Return the next state (…, H), given both products with their biases (…, 3H) and the state (…, H).
+
+    Cho et al. (2014), arXiv 1406.1078, eq. 5 to 8, in PyTorch's variant: the reset gate multiplies U h + b, not h. The
+    gates are in PyTorch's order: reset, update, candidate.
+    """
+    size = hidden.shape[-1]
+    reset, update = torch.sigmoid(from_input[..., : 2 * size] + from_hidden[..., : 2 * size]).chunk(2, dim=-1)
+    candidate = torch.tanh(from_input[..., 2 * size :] + reset * from_hidden[..., 2 * size :])
+    return candidate + update * (hidden - candidate)
 
 
 def _gru(from_input: Tensor, from_hidden: Tensor, hidden: Tensor) -> Parts:

@@ -39,7 +39,6 @@ def test_loss_and_gradients_of_real_positions(
     )
 
 
-@pytest.mark.usefixtures("fast_paths")
 def test_without_gradients_only_the_loss_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     products = []
     monkeypatch.setattr(module, "linear", lambda *args: products.append(args) or functional.linear(*args))

@@ -10,7 +10,6 @@ from builders import random_model, tiny_config
 from small_models import LENGTHS, SHAPES, build, recurrent, sources, targets
 from torch import nn
 
-from nmt import kernels
 from nmt.attention import LuongAttention
 from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.model.encoder import Final
@@ -44,8 +43,6 @@ def test_dropout_applies_to_embeddings_between_layers_and_around_attention(
     shape: dict[str, Any], encoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sine replaces dropout, so that a naive loop over sentences and steps can be compared."""
-    if not kernels.enabled() and shape["layers"] > 1 and not shape["input_feeding"]:
-        pytest.skip("NMT_KERNELS=off: nn.LSTM applies its own dropout between layers, which a sine cannot replace")
 
     def sine(x: torch.Tensor, p: float, training: bool = True) -> torch.Tensor:
         return (x / p).sin() if training else x
