@@ -40,8 +40,6 @@ def default_signals() -> None:
 
 handle_signals()  # fixtures of a session are set up before those of its first test
 
-pytest_plugins = ["attack_table"]
-
 
 def pytest_collection_finish() -> None:
     save_time()

@@ -2,57 +2,86 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
 import os
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import chdir
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import torch
+from builders import write_parts
 from mutations import damage_bytes, damage_member, damage_text
 from runner import Trial
 from safetensors.torch import load, save_file
 
+from nmt.commands.export import export
+from nmt.commands.prepare import prepare
+from nmt.commands.train import train
 from nmt.config.compose import compose_train, to_yaml, train_problems
-from nmt.config.init_from import inherit_settings, read_yaml
+from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError, printable
+from nmt.files.checkpoint import read_checkpoint
 from nmt.files.checksum import checksum, fingerprint
-from nmt.inference import adapter_file, model_folder
-from nmt.inference.engines import ABOUT, FOLDER, LoadSettings, OnnxEngineName
-from nmt.inference.model_folder import TrainedModel, load_folder
-from nmt.inference.onnx.model import open_onnx
-from nmt.inference.onnx.shortlist import Shortlist
+from nmt.inference import adapter_file
+from nmt.inference.engines import ABOUT, FOLDER, OnnxEngineName
+from nmt.inference.memories import encode_line, load_memories, save_memories, translate_encoded
+from nmt.inference.model_folder import load_folder
 from nmt.inference.translator import Translator
 from nmt.model.adapter import adapt
 from nmt.search.options import SearchOptions
 from nmt.settings.build import build
 from nmt.text.batches import collate
 from nmt.text.prepare import open_prepared
+from nmt.text.prepared_settings import SETTINGS_FILE, PreparedSettings, write_settings
 from nmt.text.specials import EOS, UNK
 from nmt.text.tokenizer import Tokenizer
-from nmt.training.checkpoints import SafeCheckpoints
-from nmt.training.logs import MetricsFile, optional
-from nmt.training.metrics import read_metrics, read_rows
-from nmt.training.report import save_curve
-from nmt.training.settings import Train
+from nmt.training.metrics import read_metrics
 
-FINISHED = Path("runs/finished")
-ABOUT_FILE = FINISHED / FOLDER / ABOUT
+RUN, PREPARED = Path("runs/run"), Path("prepared")
+ABOUT_FILE = RUN / FOLDER / ABOUT
 SECRET = "NMT_CANARY"  # an environment variable that no result may contain
 GREEDY = SearchOptions(beam_size=1, max_length=4)
 LONGEST_MESSAGE = 10_000  # a message quotes the value of a setting
 LINES = ["ban gin", "", "des \u2581日"]
+TRAIN = [
+    *("data=prepared", "data.folder=prepared", "name=run", "training.max_epochs=1", "training.decode_sentences=0"),
+    *("embeddings.size=8", "encoder.hidden_size=12", "decoder.hidden_size=12", "attention.slots=4"),
+    *("training.monitor=valid_loss", "search.max_length=4", "device=cpu", "threads=1"),
+]
 Use = Callable[[Path], object]
 """Reads the files in the current folder and uses the result. Returns what the reader gave, for a comparison.
 
 Its argument is the damaged file.
 """
+
+
+def make(folder: Path) -> None:
+    """Write tiny files of every stored kind into ``folder``."""
+    words = ("ban", "gin", "kor", "des")
+    lines = [" ".join(words[(row >> shift) % 4] for shift in (0, 2)[: 1 + row % 2]) for row in range(64)]
+    with chdir(folder):
+        pairs = [(line, line.upper()) for line in lines]
+        prepare(
+            [
+                *write_parts(Path(), {"train": pairs, "valid": pairs[:8]}),
+                "tokenizer.vocab_size=300",
+                f"output={PREPARED}",
+            ]
+        )
+        train(TRAIN)
+        export([f"model={RUN}"])
+        translator = Translator.load(RUN, engine="torch", threads=1)
+        save_memories("memories", [encode_line(translator, line, trace=True) for line in LINES], translator)
+        base = adapter_file.Base(RUN.absolute(), adapter_file.model_fingerprint(RUN))
+        model = translator.trained.model
+        adapt(model, rank=2, alpha=1, parts=["decoder"])
+        Path("runs/adapted").mkdir()
+        adapter_file.save_adapter(Path("runs/adapted"), model, base, rank=2, alpha=1)
 
 
 @dataclass(frozen=True)
@@ -85,121 +114,47 @@ def digest(value: Any) -> Any:
     return repr(value)
 
 
-@functools.cache
-def trained() -> TrainedModel:
-    return load_folder(FINISHED)
-
-
-@functools.cache
-def config(name: str) -> Train:
-    # The archive has settings that were removed later, and lacks settings that were added.
-    settings = defaults()
-    for group, stored in read_yaml(Path("runs") / name / "config.yaml").items():
-        if isinstance(stored, dict) and "_target_" not in stored:
-            settings[group] |= {key: value for key, value in stored.items() if key in settings[group]}
-        elif group in settings:
-            settings[group] = stored
-    return build(Train, settings)
-
-
-def defaults() -> dict[str, Any]:
-    return copy.deepcopy(composed())
-
-
-@functools.cache
-def composed() -> dict[str, Any]:
-    return compose_train(["name=new"])  # Hydra takes 50 ms
+def texts(translator: Translator) -> list[str]:
+    """Return the translations of the lines, of which some may fail."""
+    found = translator.texts(LINES, GREEDY, on_failure=lambda *_: None)
+    assert len(found) == len(LINES) and not any("\n" in text for text in found)
+    return found
 
 
 def use_model(file: Path) -> object:
     model = load_folder(file.parent)
-    texts = Translator(model).texts(LINES, GREEDY, on_failure=lambda *_: None)
-    assert len(texts) == len(LINES) and not any("\n" in text for text in texts)
-    return model_folder.pack(model)["longest_source"], texts, digest(model.config), digest(model.model.state_dict())
+    return texts(Translator(model)), model.longest_source, digest(model.config), digest(model.model.state_dict())
 
 
-def write_adapter(folder: Path) -> None:
-    """Write an adapter with random numbers into runs/adapted, for the model in runs/finished."""
-    place = folder / "runs" / "adapted"
-    place.mkdir()
-    model = load_folder(folder / FINISHED).model
-    adapt(model, rank=2, alpha=1, parts=["decoder"])
-    for weight in model.parameters():
-        if weight.requires_grad:
-            torch.nn.init.normal_(weight)
-    base = adapter_file.Base(folder / FINISHED, adapter_file.model_fingerprint(folder / FINISHED))
-    adapter_file.save_adapter(place, model, base, rank=2, alpha=1)
+def use_memories(file: Path) -> object:
+    translator = Translator(trained())
+    return translate_encoded(translator, load_memories(file, translator), GREEDY, on_failure=lambda *_: None)
 
 
-def use_adapter(file: Path) -> object:
-    return digest(dict(load_folder(file.parent).model.state_dict()))
+@functools.cache
+def trained() -> Any:
+    return load_folder(RUN)
 
 
-def forge_digest(file: Path, *, inside: str | None = None) -> None:
-    """Write the digest of the damaged content, if the format can hold it. ``inside``: the key of a JSON text."""
-    content = file.read_bytes()
-    try:
-        (length,) = struct.unpack("<Q", content[:8])
-        metadata = json.loads(content[8 : 8 + length])["__metadata__"]
-        about = json.loads(metadata[inside]) if inside else metadata
-        tensors = load(content)
-        about.pop("digest", None)
-        forged = {**about, "digest": fingerprint(about, tensors)}
-    except Exception:
-        return
-    save_file(tensors, file, {inside: json.dumps(forged)} if inside else forged)
+@functools.cache
+def defaults() -> dict[str, Any]:
+    return compose_train(["name=new"])  # Hydra takes 50 ms
 
 
-def use_checkpoint(file: Path) -> object:
-    return digest(SafeCheckpoints().load_checkpoint(file))
-
-
-def use_inherited_config(file: Path, *, resumed: bool = False) -> object:
-    """Read the settings of a run that another run starts from, or that is being resumed."""
-    start = {**defaults(), "init_from": None if resumed else str(file.parent)}
-    inherited = inherit_settings(start, [], file.parent if resumed else None, text=False)
+def use_config(file: Path) -> object:
+    """Read the settings of a run that another run starts from. They must contain no environment variable."""
+    inherited = inherit_settings({**defaults(), "init_from": str(file.parent)}, [], None, text=False)
     if problems := train_problems(inherited):
         raise UserError(*problems)
-    return without_secret(inherited)
-
-
-def without_secret(settings: dict[str, Any] | Train) -> object:
-    """Return the settings, which a run would store. They must contain no environment variable."""
-    text = to_yaml(settings)
+    text = to_yaml(inherited)
     assert os.environ[SECRET] not in text, "the settings contain an environment variable"
     return text
-
-
-def use_metrics(file: Path) -> object:
-    before = read_rows(file)
-    MetricsFile(file.parent).forget(1 << 62)
-    rows = read_rows(file)
-    assert rows == [row for row in before if int(row["step"]) < 1 << 62]
-    if len(rows) % 16 == 0:  # drawing takes time
-        with optional("curve.png"):
-            save_curve(file, file.with_name("curve.png"))
-    return {name: repr(points) for name, points in read_metrics(file).items()}
 
 
 def use_export(file: Path) -> object:
     """Load and use the graphs of which ``file`` is one."""
     engine: OnnxEngineName = "onnx-int8" if ".int8" in file.name else "onnx"
-    shortlist = "short" in file.name or file == ABOUT_FILE
-    model = open_onnx(FINISHED, LoadSettings(engine=engine, threads=1, shortlist=shortlist))
-    translator = Translator(model)
-    texts = translator.texts(LINES, GREEDY, on_failure=lambda *_: None)
-    texts += translator.texts(LINES[:1], GREEDY, on_failure=lambda *_: None)  # in one call of the search graph
-    assert len(texts) == len(LINES) + 1 and not any("\n" in text for text in texts)
-    return texts, model.properties.lowercase, model.properties.attention, model.torch_encodes
-
-
-def use_shortlist(file: Path) -> object:
-    sizes = [len(tokenizer) for tokenizer in (trained().source, trained().target)]
-    shortlist = Shortlist.load(file, source_vocabulary=sizes[0], target_vocabulary=sizes[1])
-    ids = shortlist.candidates([[5, 6, EOS], [sizes[0] - 1]])
-    assert ids.min() >= 0 and ids.max() < sizes[1] and EOS in ids
-    shortlist.weight[ids], shortlist.bias[ids]
-    return [(array.dtype, array.shape, array.tobytes()) for array in vars(shortlist).values() if array is not None]
+    return texts(Translator.load(RUN, engine=engine, threads=1))
 
 
 def use_tokenizer(file: Path) -> object:
@@ -210,13 +165,13 @@ def use_tokenizer(file: Path) -> object:
         assert all(0 <= piece < len(tokenizer) for piece in ids)
         text = tokenizer.decode(ids)
         assert "\n" not in text
-        results.append((ids, text, tokenizer.pieces(ids), tokenizer.words(line), tokenizer.decoded_words(ids)))
+        results.append((ids, text, tokenizer.pieces(ids), tokenizer.words(line)))
     return tokenizer.to_bytes(), tokenizer.decode(range(len(tokenizer))), results
 
 
 def use_prepared(_: Path) -> object:
     """Return what training and evaluation see of the text."""
-    prepared = open_prepared(Path("prepared"))
+    prepared = open_prepared(PREPARED)
     seen = []
     for part, corpus in prepared.corpora.items():
         batch = collate(corpus, range(len(corpus)))
@@ -228,39 +183,57 @@ def use_prepared(_: Path) -> object:
     return seen, prepared.lowercase, prepared.tokenizer, prepared.source.to_bytes(), prepared.target.to_bytes()
 
 
+def forge_digest(file: Path) -> None:
+    """Write the digest of a damaged adapter, if its format can hold it."""
+    content = file.read_bytes()
+    try:
+        (length,) = struct.unpack("<Q", content[:8])
+        about = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["adapter"])
+        tensors = load(content)
+        about.pop("digest", None)
+        forged = {**about, "digest": fingerprint(about, tensors)}
+    except Exception:
+        return
+    save_file(tensors, file, {"adapter": json.dumps(forged)})
+
+
+def forge_prepared(_: Path) -> None:
+    settings = json.loads((PREPARED / SETTINGS_FILE).read_bytes())
+    write_settings(PREPARED, build(PreparedSettings, {**settings, "checksums": {}}))
+
+
 def forge_export(file: Path) -> None:
     about = json.loads(ABOUT_FILE.read_bytes())
     about["checksums"][file.name] = checksum(file)
     ABOUT_FILE.write_text(json.dumps(about))
 
 
-ADAPTERS = ("runs/adapted/adapter.safetensors",)
-GRAPHS = tuple(f"runs/finished/onnx/{name}" for name in ("*.onnx", "*.bin", "source.model"))
+MODEL, CHECKPOINT, ADAPTER, CONFIG = (
+    (f"runs/{name}",)
+    for name in ("run/model.pt", "run/checkpoints/last.ckpt", "adapted/adapter.safetensors", "run/config.yaml")
+)
+GRAPHS = tuple(f"{RUN}/{FOLDER}/{name}" for name in ("*.onnx", "*.bin", "source.model"))
+ARROW = (f"{PREPARED}/*.arrow",)
+use_checkpoint = lambda file: digest(read_checkpoint(file, keys={"epoch": int}))  # noqa: E731
+use_adapter = lambda file: digest(dict(load_folder(file.parent).model.state_dict()))  # noqa: E731
 KINDS = {
-    "model.pt": Kind(("runs/finished/model.pt",), use_model),
-    "model.pt, right checksums": Kind(("runs/finished/model.pt",), use_model, damage_member, free=True),
-    "adapter": Kind(ADAPTERS, use_adapter),
-    "adapter, right digest": Kind(ADAPTERS, use_adapter, forge=partial(forge_digest, inside="adapter"), free=True),
-    "checkpoint": Kind(("runs/stopped/checkpoints/last.ckpt",), use_checkpoint),
-    "checkpoint, right checksums": Kind(
-        ("runs/stopped/checkpoints/last.ckpt",), use_checkpoint, damage_member, free=True
-    ),
-    "config.yaml, init_from": Kind(
-        ("runs/finished/config.yaml",), use_inherited_config, damage_text, free=True, by_key=True
-    ),
-    "config.yaml, resume": Kind(
-        ("runs/stopped/config.yaml",), partial(use_inherited_config, resumed=True), damage_text, free=True, by_key=True
-    ),
-    "metrics.csv": Kind(("runs/stopped/metrics.csv",), use_metrics, damage_text, free=True),
+    "model.pt": Kind(MODEL, use_model),
+    "model.pt, right checksums": Kind(MODEL, use_model, damage_member, free=True),
+    "checkpoint": Kind(CHECKPOINT, use_checkpoint),
+    "checkpoint, right checksums": Kind(CHECKPOINT, use_checkpoint, damage_member, free=True),
+    "adapter": Kind(ADAPTER, use_adapter),
+    "adapter, right digest": Kind(ADAPTER, use_adapter, forge=forge_digest, free=True),
+    "memories": Kind(("memories",), use_memories),
+    "config.yaml": Kind(CONFIG, use_config, damage_text, free=True, by_key=True),
+    "metrics.csv": Kind((f"{RUN}/metrics.csv",), lambda file: repr(read_metrics(file)), damage_text, free=True),
     "about.json": Kind((str(ABOUT_FILE),), use_export, damage_text, free=True),
-    "export": Kind((*GRAPHS, "runs/finished/onnx/shortlist.npz"), use_export),
-    "graphs, right checksums": Kind(GRAPHS, use_export, forge=forge_export, beside=ABOUT_FILE, free=True),
-    "shortlist.npz": Kind(("runs/finished/onnx/shortlist.npz",), use_shortlist, free=True),
-    "shortlist.npz, right checksums": Kind(
-        ("runs/finished/onnx/shortlist.npz",), use_shortlist, damage_member, free=True
+    "export": Kind(GRAPHS, use_export),
+    "export, right checksums": Kind(GRAPHS, use_export, forge=forge_export, beside=ABOUT_FILE, free=True),
+    "tokenizer": Kind((f"{PREPARED}/source.model",), use_tokenizer, free=True),
+    "prepared text": Kind((f"{PREPARED}/*",), use_prepared),
+    "prepared text, right checksums": Kind(
+        ARROW, use_prepared, forge=forge_prepared, beside=PREPARED / SETTINGS_FILE, free=True
     ),
-    "tokenizer": Kind(("prepared/source.model",), use_tokenizer, free=True),
-    "prepared text": Kind(("prepared/*",), use_prepared),
 }
 
 
@@ -269,11 +242,9 @@ def file_trial(folder: Path, name: str) -> Trial:
     os.chdir(folder)
     os.environ[SECRET] = "the-value-of-a-secret"
     kind = KINDS[name]
-    files = sorted(file for pattern in kind.files for file in Path().glob(pattern))
+    files = sorted(file for pattern in kind.files for file in Path().glob(pattern) if file.name != ".lock")
     content = {file: file.read_bytes() for file in [*files, *([kind.beside] if kind.beside else [])]}
     expected = {file: kind.use(file) for file in files}
-    for file in files:
-        file.write_bytes(content[file])  # metrics.csv is written again when it is used
 
     def trial(random: Random) -> tuple[str, Callable[[], str]]:
         file = random.choice(files)

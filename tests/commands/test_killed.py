@@ -22,7 +22,7 @@ from nmt.commands.export import export
 from nmt.inference.engines import EngineName
 from nmt.inference.translator import Translator
 
-pytestmark = [pytest.mark.attack("kill -9 of commands"), pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 
 def run(command: str, *arguments: str) -> tuple[list[str], str]:
@@ -73,7 +73,7 @@ def translations(model: Path, engine: EngineName) -> list[str]:
     return Translator.load(model, engine=engine).texts(TEXT.decode().splitlines())
 
 
-@pytest.mark.slow  # exports take seconds; make attacks runs it
+@pytest.mark.slow  # exports take seconds
 def test_killed_export_leaves_a_model_that_translates(model: Path, tmp_path: Path) -> None:
     """Every second model has graphs already."""
     exported, copy = shutil.copytree(model, tmp_path / "exported"), tmp_path / "run"

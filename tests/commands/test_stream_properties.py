@@ -22,7 +22,6 @@ from nmt.inference.bulk import OnFailure
 from nmt.inference.translation import Translation
 
 pytestmark = [
-    pytest.mark.attack("streamed Unicode lines"),
     pytest.mark.thorough,
     pytest.mark.filterwarnings("ignore:source text"),  # random characters cannot be read
 ]

@@ -17,7 +17,6 @@ from nmt.data.sources import DataSettings, load_pairs
 from nmt.model.build import ENCODER
 from nmt.settings.build import build
 
-pytestmark = pytest.mark.attack("classes that a file names")
 GROUPS = ("data", "encoder", "attention", "optimizer", "schedule")
 
 

@@ -16,7 +16,6 @@ from nmt.config.compose import compose_train, to_yaml, train_problems
 from nmt.config.init_from import inherit_settings, read_yaml
 from nmt.errors import UserError
 
-pytestmark = pytest.mark.attack("forged config.yaml")
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
     f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
 )

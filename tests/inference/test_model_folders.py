@@ -31,7 +31,6 @@ from nmt.model.encoder import LSTMEncoder
 from nmt.settings.build import ModelSettings
 from nmt.text.tokenizer import Tokenizer
 
-pytestmark = pytest.mark.attack("forged model.pt")
 LOW_RANK = {"_target_": "nmt.attention.LowRankAttention", "slots": 5, "key_size": 4}
 MULTI_HEAD = {"_target_": "nmt.attention.MultiHeadAttention", "inner": LUONG, "heads": 2}
 TOKENIZER = Tokenizer.train(["the small dog sees a red house", "der kleine Hund sieht ein rotes Haus"], vocab_size=280)
@@ -291,7 +290,6 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
 }
 
 
-@pytest.mark.attack("forged adapter")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_forged_adapter_is_refused(runs: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> None:
     forge(runs / "b", change)
