@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -141,9 +142,10 @@ def defaults() -> dict[str, Any]:
     return compose_train(["name=new"])  # Hydra takes 50 ms
 
 
-def use_config(file: Path) -> object:
-    """Read the settings of a run that another run starts from. They must contain no environment variable."""
-    inherited = inherit_settings({**defaults(), "init_from": str(file.parent)}, [], None, text=False)
+def use_config(file: Path, *, resumed: bool = False) -> object:
+    """Read the settings of a run that another run starts from, or that goes on: no environment variable is in them."""
+    start = {**defaults(), "init_from": None if resumed else str(file.parent)}
+    inherited = inherit_settings(start, [], file.parent if resumed else None, text=False)
     if problems := train_problems(inherited):
         raise UserError(*problems)
     text = to_yaml(inherited)
@@ -224,7 +226,8 @@ KINDS = {
     "adapter": Kind(ADAPTER, use_adapter),
     "adapter, right digest": Kind(ADAPTER, use_adapter, forge=forge_digest, free=True),
     "memories": Kind(("memories",), use_memories),
-    "config.yaml": Kind(CONFIG, use_config, damage_text, free=True, by_key=True),
+    "config.yaml, init_from": Kind(CONFIG, use_config, damage_text, free=True, by_key=True),
+    "config.yaml, resumed": Kind(CONFIG, partial(use_config, resumed=True), damage_text, free=True, by_key=True),
     "metrics.csv": Kind((f"{RUN}/metrics.csv",), lambda file: repr(read_metrics(file)), damage_text, free=True),
     "about.json": Kind((str(ABOUT_FILE),), use_export, damage_text, free=True),
     "export": Kind(GRAPHS, use_export),

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from attack_table import Trials
 from builders import call_before, write_parts
 from kills import KILLED, train_in_child
 from safetensors.torch import load_file
@@ -163,7 +162,6 @@ def test_longer_limit_continues_a_finished_run(run: Path) -> None:
 # Signals.
 
 
-@pytest.mark.attack("signals in training")
 @pytest.mark.thorough
 @pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 1), (signal.SIGTERM, 2), (signal.SIGHUP, 2)])
 def test_exit_code_is_that_of_the_signal(
@@ -179,7 +177,6 @@ def test_exit_code_is_that_of_the_signal(
     assert last_step(run) == 4  # nothing done is lost
 
 
-@pytest.mark.attack("signals in training")
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("owner", "name", "step"), [(TranslationTask, "validation_step", 0), (CorpusBatches, "train_dataloader", 1)]
@@ -211,7 +208,6 @@ def test_ignored_signals_stay_ignored(run: Path, monkeypatch: pytest.MonkeyPatch
 # Damage.
 
 
-@pytest.mark.attack("damaged checkpoint, resumed")
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "change",
@@ -267,7 +263,6 @@ def resume_killed_run(run: Path, uninterrupted: Path, kill_at: str | int) -> boo
     return True
 
 
-@pytest.mark.attack("kill -9 in training")
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "moment",
@@ -283,10 +278,9 @@ def test_killed_run_ends_as_the_uninterrupted_one(run: Path, uninterrupted: Path
     assert resume_killed_run(run, uninterrupted, moment)
 
 
-@pytest.mark.attack("kill -9 in training")
 @pytest.mark.slow
 def test_run_killed_at_any_change_of_its_folder_ends_as_the_uninterrupted_one(
-    tmp_path: Path, uninterrupted: Path, trials: Trials
+    tmp_path: Path, uninterrupted: Path
 ) -> None:
     events = len((uninterrupted.parents[1] / "events.log").read_text().splitlines())
     resumed = 0
@@ -295,5 +289,4 @@ def test_run_killed_at_any_change_of_its_folder_ends_as_the_uninterrupted_one(
         place.mkdir()
         with chdir(place):
             resumed += resume_killed_run(place / "runs" / "demo", uninterrupted, moment)
-        trials.add()
     assert resumed > events / 3
