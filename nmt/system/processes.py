@@ -27,10 +27,13 @@ def run_tasks(
 ) -> Generator[tuple[Task, Result], None, None]:
     """Yield each task with the result of ``job``, in order. Tasks are taken as workers become free.
 
-    The job, the tasks and their results are pickled. Errors of the job and of ``tasks`` are raised. If a worker is
-    killed, for example because memory ran out, UserError is raised. At the end, all workers are killed, so whatever a
-    job writes must be atomic.
+    One worker is this process; for others, the job, the tasks and their results are pickled. Errors of the job and of
+    ``tasks`` are raised. If a worker is killed, for example because memory ran out, UserError is raised. At the end,
+    all workers are killed, so whatever a job writes must be atomic.
     """
+    if workers == 1:
+        yield from ((task, job(task)) for task in tasks)
+        return
     from concurrent.futures import ProcessPoolExecutor  # the first line of other commands must not wait for it
     from concurrent.futures.process import BrokenProcessPool
 

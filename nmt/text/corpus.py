@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from unicodedata import is_normalized
 
 import numpy as np
@@ -24,6 +20,7 @@ from nmt.data.links import Link, Links
 from nmt.data.pair import Pair
 from nmt.errors import UserError, reason
 from nmt.files.atomic import replace_file
+from nmt.system.processes import run_tasks
 from nmt.text.pair_counts import PairCounts
 from nmt.text.tokenizer import Tokenizer
 
@@ -42,8 +39,6 @@ SCHEMA = pa.schema(
 ROWS_PER_WRITE = 8192
 ROWS_IN_MEMORY = 1 << 20  # rows that are read before the pages of the file are given back
 SURROGATE = re.compile("[\ud800-\udfff]")
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 def write_corpus(
@@ -65,32 +60,12 @@ def write_corpus(
     remaining = iter(pairs)
     groups = iter(lambda: list(islice(remaining, ROWS_PER_WRITE)), [])
     with replace_file(path) as stream, pa.ipc.new_file(stream, SCHEMA) as writer:
-        for batch, part in in_order(_Encode(source, target, filters), groups, workers):
+        for _, (batch, part) in run_tasks(_Encode(source, target, filters), groups, workers):
             counts.add(part)
             if len(batch):
                 writer.write_batch(batch)
         counts.require_pairs(path.stem)
     return counts
-
-
-def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Yield the results of the items in their order; with several ``workers``, processes compute them."""
-    if workers == 1:
-        yield from map(function, items)
-        return
-    pending = deque[Any]()
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        try:
-            for item in items:
-                pending.append(pool.submit(function, item))
-                if len(pending) > 2 * workers:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        except BrokenProcessPool:
-            raise UserError(f"workers={workers}: a process ended, perhaps out of memory; give fewer workers") from None
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True)

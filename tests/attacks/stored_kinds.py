@@ -35,10 +35,8 @@ from nmt.inference.model_folder import load_folder
 from nmt.inference.translator import Translator
 from nmt.model.adapter import adapt
 from nmt.search.options import SearchOptions
-from nmt.settings.build import build
 from nmt.text.batches import collate
 from nmt.text.prepare import open_prepared
-from nmt.text.prepared_settings import SETTINGS_FILE, PreparedSettings, write_settings
 from nmt.text.specials import EOS, UNK
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.metrics import read_metrics
@@ -199,11 +197,6 @@ def forge_digest(file: Path) -> None:
     save_file(tensors, file, {"adapter": json.dumps(forged)})
 
 
-def forge_prepared(_: Path) -> None:
-    settings = json.loads((PREPARED / SETTINGS_FILE).read_bytes())
-    write_settings(PREPARED, build(PreparedSettings, {**settings, "checksums": {}}))
-
-
 def forge_export(file: Path) -> None:
     about = json.loads(ABOUT_FILE.read_bytes())
     about["checksums"][file.name] = checksum(file)
@@ -215,7 +208,6 @@ MODEL, CHECKPOINT, ADAPTER, CONFIG = (
     for name in ("run/model.pt", "run/checkpoints/last.ckpt", "adapted/adapter.safetensors", "run/config.yaml")
 )
 GRAPHS = tuple(f"{RUN}/{FOLDER}/{name}" for name in ("*.onnx", "*.bin", "source.model"))
-ARROW = (f"{PREPARED}/*.arrow",)
 use_checkpoint = lambda file: digest(read_checkpoint(file, keys={"epoch": int}))  # noqa: E731
 use_adapter = lambda file: digest(dict(load_folder(file.parent).model.state_dict()))  # noqa: E731
 KINDS = {
@@ -234,9 +226,6 @@ KINDS = {
     "export, right checksums": Kind(GRAPHS, use_export, forge=forge_export, beside=ABOUT_FILE, free=True),
     "tokenizer": Kind((f"{PREPARED}/source.model",), use_tokenizer, free=True),
     "prepared text": Kind((f"{PREPARED}/*",), use_prepared),
-    "prepared text, right checksums": Kind(
-        ARROW, use_prepared, forge=forge_prepared, beside=PREPARED / SETTINGS_FILE, free=True
-    ),
 }
 
 
