@@ -6,11 +6,11 @@ import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from nmt.commands.options import command, load_model, output_folder
 from nmt.commands.streams import require_stdout
-from nmt.errors import UserError, print_message
+from nmt.errors import UserError
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
 from nmt.inference.run_files import CARD_FILE, has_adapter
 from nmt.settings.arguments import Count, Folder
@@ -42,12 +42,12 @@ class ExportOptions:
     model: str
     output: Folder | None
     engine: OnnxEngineName | None
-    shortlist: Count | Literal["keep"] | None
+    shortlist: Count | None
     corpus: str | None
     trust: list[str]
 
     def __post_init__(self) -> None:
-        if self.corpus is not None and not isinstance(self.shortlist, int):
+        if self.corpus is not None and self.shortlist is None:
             raise UserError(f"corpus={self.corpus}: a shortlist learns from it; add shortlist=20, or remove corpus=")
 
 
@@ -99,29 +99,14 @@ def print_files(folder: Path) -> None:
 
 
 def _likely_pieces(trained: TrainedModel, options: ExportOptions) -> LikelyPieces | None:
-    """Return the pieces of the shortlist to write: those of the last export, new ones, or None."""
-    from nmt.inference.onnx.model import stored_pieces
+    """Return the pieces of a shortlist, or None.
 
-    if options.shortlist is None:
-        return None
-    if options.shortlist != "keep":
-        return _learn_shortlist(trained, options, options.shortlist)
-    try:
-        likely = stored_pieces(Path(options.model), trained.source, trained.target)
-    except UserError as error:
-        print_message(f"warning: the last shortlist is not kept ({error}); shortlist=20 writes a new one")
-        return None
-    if likely is not None:
-        size = likely.best.shape[1]
-        print_message(f"keeping the shortlist of the last export, shortlist={size}; shortlist=null removes it")
-    return likely
-
-
-def _learn_shortlist(trained: TrainedModel, options: ExportOptions, size: int) -> LikelyPieces:
-    """Learn a shortlist from ``corpus=``, or by default from the model's training corpus.
-
-    Raises UserError if there is no such corpus, or if its tokenizers differ from the model's.
+    They are learned from ``corpus=``, or by default from the model's training corpus. Raises UserError if there is no
+    such corpus, or if its tokenizers differ from the model's.
     """
+    size = options.shortlist
+    if size is None:
+        return None
     from nmt.data.sources import is_prepared
     from nmt.inference.onnx.shortlist import learn_translations
     from nmt.text.prepare import open_prepared

@@ -45,8 +45,6 @@ class Reader:
         model = self.loaded_model
         if isinstance(model, Ensemble):
             raise UserError("an ensemble cannot score given translations or store memories; name a single model")
-        if isinstance(model, OnnxModel):
-            model.require_unchanged()  # the folder may hold another model now
         return load_torch(model.root, model.settings) if isinstance(model, OnnxModel) else cast(Any, model)
 
     def encode(self, line: str) -> list[int]:

@@ -123,18 +123,15 @@ def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str]) -> 
     """Write the ONNX graphs of the finished run ``folder``. Any failure is one line in the log.
 
     It writes those of engine=onnx. The 8-bit graphs would add 3 s to 8 s, and 96 MB to 135 MB for the reference model;
-    nmt-export writes them. A run that was exported before and then trained for more epochs gets the same graphs again,
-    with its shortlist.
+    nmt-export writes them.
     """
     started = time.perf_counter()
     command = shlex.join(["nmt-export", f"model={folder}", *([f"trust=[{','.join(trust)}]"] if trust else [])])
     print_message("exporting the model for onnxruntime …")
     try:
         from nmt.inference.onnx.export import export
-        from nmt.inference.onnx.model import stored_engines, stored_pieces
 
-        likely = stored_pieces(folder, trained.source, trained.target)
-        export(trained, folder, likely, engines=stored_engines(folder) or ["onnx"])
+        export(trained, folder, engines=["onnx"])
     except KeyboardInterrupt:
         print_message(f"export stopped; {folder} has finished; export it with: {command}")
         raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import re
 import shutil
 import tomllib
@@ -18,7 +17,6 @@ from commands.texts import TEXT
 from nmt.commands.export import export
 from nmt.errors import UserError
 from nmt.inference.onnx.export import PACKAGES
-from nmt.inference.onnx.model import exported_engines
 from nmt.inference.translator import Translator
 
 pytestmark = pytest.mark.thorough
@@ -94,13 +92,6 @@ def test_required_packages_are_those_of_the_toolkit(deployed: Path) -> None:
     assert not heavy & installed_with(packages)
 
 
-def test_readme_names_the_folder_and_its_engines(deployed: Path) -> None:
-    readme = (deployed / "README.md").read_text()
-    assert "nmt-translate 'model=my model' < in.txt > out.txt" in readme
-    assert "pip install -r 'my model/requirements.txt'" in readme
-    assert "`engine=onnx` (default), `engine=onnx-int8`" in readme and "shortlist" not in readme
-
-
 def test_scores_from_python_are_refused(deployed: Path) -> None:
     with pytest.raises(UserError, match="name the folder of the training run"):
         Translator.load(deployed).score([("a cat", "a")])
@@ -116,20 +107,10 @@ def test_missing_torch_is_reported_with_its_installation(deployed: Path, model: 
     assert error.startswith(f"error: model={deployed}: ") and f"training run, and {fix}\n" in error
 
 
-def test_a_missing_package_is_one_line() -> None:
-    code = "from nmt.commands.shell import run; run(lambda arguments: __import__('absent.part'))"
-    fix = "install the toolkit with its dependencies: pip install nmt-memory-attention"
-    assert finish(code) == (2, b"", f"error: the package absent is not installed; {fix}\n".encode())
-
-
 def test_damage_in_a_deployment_is_an_error_not_a_fallback(deployed: Path, tmp_path: Path) -> None:
     place = shutil.copytree(deployed, tmp_path / "mine")
     (place / "step.onnx").write_bytes(b"half")
     expect_error("step.onnx: cannot be read as a graph .wrong checksum.", Translator.load, place)
-    about = json.loads((place / "about.json").read_text())
-    (place / "about.json").write_text(json.dumps({**about, "format": 1}))
-    expect_error("has graphs of format 1, .*; write them with nmt-export model=RUN output=", Translator.load, place)
-    assert exported_engines(place) == []
 
 
 def test_sequential_attention_has_no_deployment(make_model: Callable[..., Path], tmp_path: Path) -> None:

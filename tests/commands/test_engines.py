@@ -37,13 +37,6 @@ def test_scores_of_an_engine_need_no_torch(exported: Path, call: Call) -> None:
     assert run_without_torch("evaluate", [*words, "engine=onnx"]).splitlines() == expected
 
 
-def test_error_rate_beside_an_engine_is_that_of_torch(exported: Path, call: Call) -> None:
-    by_torch, by_onnx = (
-        call(evaluate, f"model={exported}", *LINKED, f"engine={engine}").lines for engine in ("torch", "onnx")
-    )
-    assert by_torch == by_onnx and by_torch[-1].startswith("AER ")
-
-
 def test_heatmap_of_an_engine_needs_no_torch(exported: Path) -> None:
     words = [f"model={exported}", *WORDS, "format=html"]
     heatmap([*words, "output=torch", "engine=torch"])

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-from builders import BAHDANAU, MEMORY, save_random, tiny_config
+from builders import save_random
 
+from nmt.config.compose import compose_train
 from nmt.inference.onnx.export import ENGINES
 from nmt.text.tokenizer import Tokenizer
 
 WORDS = "a small dog sees red houses two cats sleep here today jürgen 日本".split()
-ATTENTIONS: dict[str, dict[str, Any]] = {
-    "bahdanau": BAHDANAU,
-    "memory": MEMORY,
-    "covariance": {"_target_": "nmt.attention.CovarianceAttention", "gate": "value"},
+SIZES = ["encoder.hidden_size=16", "decoder.hidden_size=16", "embeddings.size=16"]
+WIDE = ["encoder.hidden_size=320", "decoder.hidden_size=320"]  # onnxruntime splits sums of more than 128 terms
+TRANSFORMER = ["encoder=transformer", "decoder=transformer", "encoder.layers=1", "decoder.layers=2"]
+MODELS = {
+    "memory": ["attention=memory"],
+    "bahdanau": ["attention=bahdanau"],
+    "covariance": ["attention=gated_covariance"],
+    "feeding": ["attention=luong", "decoder.input_feeding=true", "encoder.layers=2", "decoder.layers=2", *WIDE],
+    "gru": ["attention=luong", "encoder=bigru", "decoder=gru", "decoder.layers=2", *WIDE],
+    "ssru": ["attention=memory", "decoder=ssru", "decoder.layers=2", "decoder.hidden_size=320"],
+    "mingru": ["attention=memory", "decoder=mingru", "decoder.input_feeding=true", "decoder.output_layer=direct"],
+    "transformer": ["attention=memory", *TRANSFORMER],
+    "delta": ["attention=delta", "decoder.hidden_size=192"],  # torch encodes
 }
 
 
@@ -29,13 +38,15 @@ def vocabulary() -> Tokenizer:
 
 @pytest.fixture(scope="session")
 def exported_model(tmp_path_factory: pytest.TempPathFactory, vocabulary: Tokenizer) -> Callable[[str], Path]:
-    """Return a function that gives the folder of an exported model with this attention and random weights."""
+    """Return a function that gives the folder of an exported model with random weights, by its name in ``MODELS``."""
 
     @cache
-    def folder(attention: str) -> Path:
-        path = tmp_path_factory.mktemp(attention)
-        config = tiny_config(ATTENTIONS[attention], size=16)
-        save_random(path, config, vocabulary, engines=ENGINES, seed=1, scale=3.0, eos_bias=3.0)
+    def folder(name: str) -> Path:
+        path = tmp_path_factory.mktemp(name)
+        config = compose_train([*SIZES, *MODELS[name]])
+        config["data"]["lowercase"] = False
+        options = {"longest_source": 200, "seed": 1, "scale": 3.0, "eos_bias": 3.0}
+        save_random(path, config, vocabulary, engines=ENGINES, **options)
         return path
 
     return folder

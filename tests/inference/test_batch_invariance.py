@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import pytest
 import torch
-from builders import BAHDANAU, MEMORY, save_random, tiny_config
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from inference.conftest import MODELS, WORDS
 
-from nmt.config.compose import compose_train
 from nmt.inference import bulk
 from nmt.inference.engines import EngineName
-from nmt.inference.onnx.export import ENGINES
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.thorough
 
@@ -29,24 +26,6 @@ EXAMPLES = pytest.mark.parametrize("examples", [35, pytest.param(335, marks=pyte
 # Relative, of scores of torch; those of onnxruntime are equal. Sums in another order change a float32 by 1e-7, which
 # the layers of a Transformer can increase to 1.6e-6.
 TOLERANCE = 3e-6
-WORDS = "a small dog sees red houses two cats sleep here today jürgen 日本".split()
-ATTENTIONS = {
-    "bahdanau": BAHDANAU,
-    "memory": MEMORY,
-    "covariance": {"_target_": "nmt.attention.CovarianceAttention", "gate": "value"},
-}
-# With more than 128 units, onnxruntime splits sums into parts; it orders some sums of long sources differently.
-WIDE = {
-    "wide luong": ["attention=luong", "encoder.layers=2", "decoder.input_feeding=true"]
-    + [f"{part}.hidden_size=320" for part in ("encoder", "decoder")],
-    "wide gru": ["attention=luong", "encoder=bigru", "decoder=gru", "decoder.layers=2"]
-    + [f"{part}.hidden_size=320" for part in ("encoder", "decoder")],
-    "wide ssru": ["attention=memory", "decoder=ssru", "decoder.layers=2", "decoder.hidden_size=320"],
-    "wide memory": ["attention=memory", "encoder.hidden_size=192", "decoder.hidden_size=192"],
-    "wide linear": ["attention=memory", "encoder=transformer", "encoder.self_attention=linear"]
-    + ["encoder.hidden_size=192"],
-    "wide delta": ["attention=delta", "decoder.hidden_size=192"],  # torch encodes
-}
 LINES = st.lists(st.lists(st.sampled_from(WORDS), max_size=20).map(" ".join), min_size=1, max_size=8)
 SEARCHES = st.one_of(
     st.builds(SearchOptions, beam_size=st.just(1), max_length=st.integers(4, 12)),
@@ -72,25 +51,12 @@ class Differences:
                 self.score = max(self.score, abs(one_best.score - other.score) / max(abs(other.score), 1e-9))
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        *("memory", "wide luong", "wide gru", "wide ssru"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("bahdanau", "covariance", *[*WIDE][3:])),
-    ],
-)
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of an exported model with random weights whose hypotheses differ."""
-    folder = tmp_path_factory.mktemp("invariance")
-    tokenizer = Tokenizer.train([" ".join(WORDS)], vocab_size=300)
-    if request.param in WIDE:
-        config = compose_train([*WIDE[request.param], "embeddings.size=32"])
-        config["data"]["lowercase"] = False
-    else:
-        config = tiny_config(ATTENTIONS[request.param], size=16, encoder={"layers": 2})
-    options = {"longest_source": 200, "seed": 1, "scale": 3.0, "eos_bias": 1.0}
-    save_random(folder, config, tokenizer, engines=ENGINES, **options)
-    return folder
+FAST = ("memory", "feeding", "gru", "ssru")
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] if name not in FAST else []) for name in MODELS])
+def folder(request: pytest.FixtureRequest, exported_model: Callable[[str], Path]) -> Path:
+    return exported_model(request.param)
 
 
 @pytest.fixture

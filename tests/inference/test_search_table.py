@@ -13,9 +13,7 @@ from nmt.commands.translate import TranslateOptions
 from nmt.config.plain import read_options
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
-from nmt.inference.onnx.engine import OnnxEngine, OnnxSource
 from nmt.inference.onnx.export import ENGINES
-from nmt.inference.onnx.model import BATCH_HYPOTHESES
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -54,24 +52,6 @@ def terms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=["bahdanau", "memory", "covariance"])
 def folder(request: pytest.FixtureRequest, exported_model: Callable[[str], Path]) -> Path:
     return exported_model(request.param)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_batches_of_onnx_are_small_and_equal(folder: Path, engine: EngineName, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    encode = OnnxEngine.encode
-
-    def recorded(self: OnnxEngine, sources: list[list[int]]) -> OnnxSource:
-        sizes.append(len(sources))
-        return encode(self, sources)
-
-    monkeypatch.setattr(OnnxEngine, "encode", recorded)
-    translator = Translator.load(folder, engine=engine, threads=1)
-    for beam, lines in ((8, 105), (1, 105), (50, 7)):
-        sizes.clear()
-        translator.texts(["a dog"] * lines, SearchOptions(beam_size=beam))
-        assert sum(sizes) == lines and max(sizes) - min(sizes) <= len(sizes)
-        assert max(sizes) <= BATCH_HYPOTHESES // beam and len(sizes) == -(-lines // (BATCH_HYPOTHESES // beam))
 
 
 def has_repeated(tokens: list[str], n: int) -> bool:

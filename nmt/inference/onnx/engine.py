@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
-from weakref import WeakSet
 
 import numpy as np
 
@@ -25,7 +23,6 @@ from nmt.inference.engines import (
     OUTPUT_WEIGHT,
     SEARCH,
     SPARE,
-    WEIGHTS,
 )
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.search.constraints import first_allowed
@@ -39,20 +36,6 @@ Fields = dict[str, np.ndarray]
 OUTPUT_LAYER = {OUTPUT_WEIGHT, OUTPUT_SCALE, OUTPUT_BIAS}
 SEARCHED = [f"{SEARCH}all_{name}" for name in ("ranked", "ranked_tokens", "ranked_parents", "places")]
 MAX_STEPS = 500  # of a search in one call
-_sessions = WeakSet[Any]()
-
-
-def _keep_sessions() -> None:
-    """Keep the parent's sessions in a forked child, even when it collects garbage or ends.
-
-    To free one is to wait for its threads, and a forked child does not have them.
-    """
-    for session in [*_sessions]:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_keep_sessions)
 
 
 class Graph(onnxruntime.InferenceSession):  # type: ignore[misc]
@@ -90,7 +73,7 @@ class OnnxEngine:
         step: Any,
         align: Any,
         *,
-        open_search: Callable[[], Any] | None = None,
+        open_search: Callable[[], Any],
         vocabulary: int,
         shortlist: Shortlist | None,
         folder: Path,
@@ -100,42 +83,26 @@ class OnnxEngine:
         self._vocabulary = vocabulary
         self._shortlist = shortlist
         self._folder = folder  # for messages
-        shapes = {field.name: field.shape for field in step.get_inputs()}
-        # In exports of older versions, 8-bit graphs use a shortlist in float32.
-        self._integers = OUTPUT_SCALE in shapes
-        weight = shapes.get(OUTPUT_WEIGHT, [])
-        features = weight[:-1] if self._integers else weight[1:]
-        if shortlist is not None:
-            readable = self._integers or shortlist.scale is None
-            if not readable or features != [shortlist.weight.shape[1]]:
-                raise self._misfit(OUTPUT_WEIGHT)
-        outputs = [field.name for field in step.get_outputs()]
-        after = [name for name in outputs if name.endswith(NEXT)]
+        inputs = {field.name for field in step.get_inputs()}
+        self._integers = OUTPUT_SCALE in inputs
+        after = [field.name for field in step.get_outputs() if field.name.endswith(NEXT)]
         self._outputs = ["log_probs", "candidates", "weights", *after]
-        self._gives_all = ALL_LOG_PROBS in outputs
         self._state = [name.removesuffix(NEXT) for name in after]
         self._align_inputs = {field.name for field in align.get_inputs()}
-        computed = {"tokens", "parents", "k", *self._state} | (set() if shortlist is None else OUTPUT_LAYER)
-        self._memory = shapes.keys() - computed
-        self._encoded = {*self._memory, *self._state}
-        if unknown := ({*self._state} - shapes.keys()) | (self._align_inputs - self._memory - {"weights"}):
-            raise self._misfit(min(unknown))
+        self._memory = inputs - {"tokens", "parents", "k", *self._state, *OUTPUT_LAYER}
 
     def encode(self, sources: list[list[int]]) -> OnnxSource:
         """Encode ``sources``, lists of piece ids that end in EOS."""
         encoded = self._encode(padded(sources))
-        if missing := self._encoded - encoded.keys():
-            raise self._misfit(min(missing))
+        if missing := {*self._memory, *self._state} - encoded.keys():
+            fix = "write them again with nmt-export"
+            raise UserError(f"{self._folder}: graphs that do not fit together ({min(missing)!r:.40}); {fix}")
         memory, state = ({name: encoded[name] for name in names} for names in (self._memory, self._state))
         if self._shortlist is None:
             return OnnxSource(memory, state, {}, None)
         candidates = self._shortlist.candidates(sources)
         output = self._shortlist.output_layer(candidates, integers=self._integers)
         return OnnxSource(memory, state, output, candidates)
-
-    def _misfit(self, name: str) -> UserError:
-        problem = f"graphs that do not fit together ({name!r:.40})"
-        return UserError(f"{self._folder}: {problem}; write them again with nmt-export")
 
     def init(self, source: OnnxSource) -> OnnxSource:
         """Return the state with one empty hypothesis per sentence."""
@@ -166,12 +133,7 @@ class OnnxEngine:
 
         The engine must not have a shortlist.
         """
-        if self._gives_all:
-            after, log_probs, _, weights = self._run([ALL_LOG_PROBS, *self._outputs[1:]], live, tokens, parents, -1)
-            return after, log_probs, weights
-        after, ranked, ids, weights = self.step(live, tokens, parents, self._vocabulary)
-        log_probs = np.empty_like(ranked)
-        np.put_along_axis(log_probs, ids, ranked, axis=2)
+        after, log_probs, _, weights = self._run([ALL_LOG_PROBS, *self._outputs[1:]], live, tokens, parents, -1)
         return after, log_probs, weights
 
     def _run(
@@ -187,13 +149,13 @@ class OnnxEngine:
     def search_one(self, source: OnnxSource, limit: int, options: SearchOptions) -> OneSearch | None:
         """Search for the only sentence of ``source`` in one call of the search graph (``SearchOne``).
 
-        Return None if the export has no such graph, if the beam is too large for the number of candidates, or if the
-        call could take long: Ctrl-C does not end it.
+        Return None if the beam is too large for the number of candidates, or if the call could take long: Ctrl-C does
+        not end it.
         """
         candidates = self._vocabulary if source.ids is None else len(source.ids)
         beam = options.beam_size
         k = max(beam + SPARE, 2 * beam)
-        if limit > MAX_STEPS or candidates < k or self.search_graph is None:
+        if limit > MAX_STEPS or candidates < k:
             return None
         piece_bans = np.zeros(self._vocabulary, dtype=np.float32)
         piece_bans[list(options.banned(options.min_length))] = -np.inf
@@ -216,8 +178,8 @@ class OnnxEngine:
 
     @cached_property
     def search_graph(self) -> Any:
-        """The graph that searches for one sentence; None if the export has none."""
-        return None if self._open_search is None else self._open_search()
+        """The graph that searches for one sentence."""
+        return self._open_search()
 
     def drop(self, live: OnnxSource, keep: Integers) -> OnnxSource:
         """Return the state of the sentences ``keep`` (row numbers) only, in that order."""
@@ -249,11 +211,6 @@ def graph_encoder(file: Path, threads: int | None) -> Callable[[Integers], Field
     return lambda ids: dict(zip(names, session.run(names, {"ids": ids}), strict=True))
 
 
-def is_utf8(file: Path) -> bool:
-    """Return whether onnxruntime can open a file of this name."""
-    return os.fsencode(file) == str(file).encode(errors="replace")
-
-
 def open_session(file: Path, threads: int | None) -> Any:
     """Load a graph into onnxruntime. Raises UserError if it is damaged."""
     options = onnxruntime.SessionOptions()
@@ -264,20 +221,12 @@ def open_session(file: Path, threads: int | None) -> Any:
     try:
         # Without a fallback, because that one prints to stdout, among the translations.
         providers = ["CPUExecutionProvider"]
-        source: str | bytes = str(file)
-        if not is_utf8(file):
-            source = file.read_bytes()
-            weights = {other.name: other.read_bytes() for other in file.parent.glob(f"{WEIGHTS}*.bin")}
-            options.add_external_initializers_from_files_in_memory(
-                [*weights], [*weights.values()], [*map(len, weights.values())]
-            )
         # onnxruntime applies it to a step, but not to the same step in a loop, so the last bits would differ.
         disabled = {"MatMulScaleFusion"}
-        session = Graph(source, options, providers=providers, enable_fallback=0, disabled_optimizers=disabled)
+        session = Graph(str(file), options, providers=providers, enable_fallback=0, disabled_optimizers=disabled)
     except Exception as error:  # onnxruntime's exceptions have no common base class
         raise UserError(
             f"{file}: cannot be read as a graph ({reason(error)}); write it again with nmt-export"
         ) from None
     session.file = file
-    _sessions.add(session)
     return session

@@ -15,7 +15,7 @@ import os
 import shlex
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -35,7 +35,7 @@ from nmt.inference.engines import (
     OnnxEngineName,
     Properties,
 )
-from nmt.inference.onnx.shortlist import LikelyPieces, Shortlist
+from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.run_files import MODEL_FILE
 from nmt.settings.build import build, problems
 from nmt.system.machine import usable_cores
@@ -50,16 +50,7 @@ BATCH_HYPOTHESES = 160
 shortlist (benchmarks/LOG.md)."""
 FEW_HYPOTHESES = 10
 """Up to this number of hypotheses, 8-bit products take less time than waking a second thread."""
-_LOADING = [Lock()]  # threads that ask for the same engine wait for the first one to load it
-
-
-def _forget_loading() -> None:
-    """Replace the lock in a forked child: a thread of the parent may have held it."""
-    _LOADING[0] = Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_loading)
+_LOADING = Lock()  # threads that ask for the same engine wait for the first one to load it
 
 
 EncoderName = Literal["onnx", "torch"]
@@ -90,8 +81,6 @@ class OnnxModel:
     engine_name: OnnxEngineName
     source: Tokenizer
     target: Tokenizer
-    process: int = field(default_factory=os.getpid, init=False, compare=False)
-    """The process that loaded the model."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_onnx, (self.root, replace(self.settings, engine=self.engine_name))  # sessions cannot be pickled
@@ -102,12 +91,6 @@ class OnnxModel:
 
     @property
     def thread_count(self) -> int:
-        """The number of CPU threads: that of the settings, or of all cores; 1 in a forked child.
-
-        The threads of onnxruntime end in a fork, and a child that gave them work would wait for ever.
-        """
-        if os.getpid() != self.process:
-            return 1
         return self.settings.threads or usable_cores()
 
     @property
@@ -128,7 +111,7 @@ class OnnxModel:
         # The number of threads of torch belongs to the process, so an encoder in torch keeps all threads.
         one_is_faster = few and self.engine_name == "onnx-int8" and not self.torch_encodes
         single = beside_others or one_is_faster or self.thread_count == 1
-        with _LOADING[0]:
+        with _LOADING:
             return self._single_thread if single else self._all_threads
 
     def load_graphs(self) -> None:
@@ -143,7 +126,7 @@ class OnnxModel:
 
     @property
     def search_name(self) -> str:
-        """The name of the file of the graph that searches for one sentence; exports of older versions have none."""
+        """The name of the file of the graph that searches for one sentence."""
         return self.step_name.replace("step", "search", 1)
 
     @cached_property
@@ -153,18 +136,11 @@ class OnnxModel:
 
     def verify(self) -> None:
         """Raise UserError if a file that this model needs is missing, damaged or replaced, without loading it."""
-        names = [self.step_name, ALIGN, *([] if self.torch_encodes else [self.encode_name])]
+        names = [self.step_name, self.search_name, ALIGN, f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin"]
+        names += [] if self.torch_encodes else [self.encode_name]
         names += [SHORTLIST] if self.settings.shortlist else []
-        shared = (self.search_name, f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin")
-        self.require_unchanged()
-        for name in [*names, *(name for name in shared if name in self.properties.checksums)]:
+        for name in names:
             verified(self.folder / name, self.properties.checksums)
-
-    def require_unchanged(self) -> None:
-        """Raise UserError if the folder holds other graphs, or another model, than when this model was loaded."""
-        present = _Export(self.root)
-        if self.engine_name not in present.engines or present.checksums != self.properties.checksums:
-            raise UserError(f"{self.root}: replaced or deleted since it was loaded; load it again")
 
     @cached_property
     def _all_threads(self) -> OnnxEngine:
@@ -175,7 +151,7 @@ class OnnxModel:
         return self._load(1)
 
     def _load(self, threads: int | None) -> OnnxEngine:
-        from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, is_utf8, open_session
+        from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, open_session
 
         self.verify()
         if self.torch_encodes:
@@ -185,19 +161,13 @@ class OnnxModel:
         else:
             encode = graph_encoder(self.folder / self.encode_name, threads)
         search = self.folder / self.search_name
-        # From memory, onnxruntime gives a loop no weights.
-        has_search = search.name in self.properties.checksums and is_utf8(search)
-
-        def open_search() -> Any:
-            self.require_unchanged()  # a graph of a later export would take the memories of this encoder for its own
-            return open_session(search, threads)
-
         return OnnxEngine(
             encode,
             open_session(self.folder / self.step_name, threads),
             # This graph is never quantised: its products are too small to matter.
             open_session(self.folder / ALIGN, threads),
-            open_search=open_search if has_search else None,
+            # Verified again: a graph of a later export would take the memories of this encoder for its own.
+            open_search=lambda: open_session(verified(search, self.properties.checksums), threads),
             vocabulary=len(self.target),
             shortlist=self._load_shortlist() if self.settings.shortlist else None,
             folder=self.folder,
@@ -251,16 +221,10 @@ class _Export:
     @property
     def problem(self) -> str:
         """Why an engine is not among ``engines``, and how to get it."""
-        stored = self.about.get("format")
         if self.engines:
             return f"{self.folder} has graphs of engine={self.engines[0]} only; write both with {self.command}"
-        if type(stored) is int and stored != FORMAT:
-            problem = f"graphs of format {stored}, but this version reads format {FORMAT}"
-        elif (self.folder / ABOUT).is_file():
-            problem = f"graphs of {'' if self.deployed else 'another model or of '}another version"
-        else:
-            problem = "no graphs"
-        return f"{self.folder} has {problem}; write them with {self.command}"
+        found = "graphs of another model or version" if (self.folder / ABOUT).is_file() else "no graphs"
+        return f"{self.folder} has {found}; write them with {self.command}"
 
     def open(self, engine_name: OnnxEngineName, settings: LoadSettings) -> OnnxModel:
         """Load the model for one of the ``engines``. Raises UserError if files are missing or damaged."""
@@ -335,26 +299,3 @@ def open_onnx(root: Path, settings: LoadSettings) -> OnnxModel:
     if engine in ("auto", "torch") or engine not in export.engines:
         raise UserError(f"engine={engine}: {export.problem}")
     return export.open(engine, settings)
-
-
-def stored_engines(run: Path) -> list[OnnxEngineName]:
-    """Return the engines of the last export into a run's folder, whose model may have changed since."""
-    return [name for name, suffix in GRAPH_SUFFIX.items() if (run / FOLDER / f"step{suffix}.onnx").is_file()]
-
-
-def stored_pieces(run: Path, source: Tokenizer, target: Tokenizer) -> LikelyPieces | None:
-    """Return the pieces of the shortlist in a run's folder; None if it has none.
-
-    Raises UserError if they are damaged, or if the export's tokenizers are not ``source`` and ``target``.
-    """
-    folder = run / FOLDER
-    checksums = _Export(run).checksums
-    if not (folder / SHORTLIST).is_file():
-        return None
-    for name, tokenizer in (("source.model", source), ("target.model", target)):
-        file = folder / (name if name in checksums else "source.model")
-        if verified(file, checksums).read_bytes() != tokenizer.to_bytes():
-            raise UserError(f"{file}: not the tokenizer of the model")
-    sizes = {"source_vocabulary": len(source), "target_vocabulary": len(target)}
-    shortlist = Shortlist.load(verified(folder / SHORTLIST, checksums), **sizes)
-    return LikelyPieces(shortlist.best, shortlist.frequent)

@@ -1,0 +1,676 @@
+"""Every ONNX engine gives the pieces, scores and alignments of torch; exports of strangers are refused in one line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from builders import LUONG, MEMORY, forced_log_prob, random_trained, refusal, save_random, tiny_config
+from inference.conftest import MODELS
+from onnx import TensorProto, helper, numpy_helper, parser
+from onnx.reference import ReferenceEvaluator
+from torch import Tensor, nn
+
+from nmt.attention.base import Memory
+from nmt.files.checksum import checksum
+from nmt.inference import bulk
+from nmt.inference.engines import SPARE, EngineName, LoadSettings, OnnxEngineName
+from nmt.inference.model_folder import save_folder
+from nmt.inference.onnx import engine as engine_module
+from nmt.inference.onnx.engine import MAX_STEPS, OnnxEngine, OnnxSource, open_session
+from nmt.inference.onnx.export import ENGINES, _open_k, export
+from nmt.inference.onnx.model import BATCH_HYPOTHESES, OnnxModel, exported_engines, open_onnx
+from nmt.inference.onnx.rewrites import bounded_outputs, join_products, quantise, simplify_shapes
+from nmt.inference.onnx.search_graph import search_graph
+from nmt.inference.onnx.shortlist import Shortlist, to_integers
+from nmt.inference.translator import Translator
+from nmt.model.decoder import LSTMDecoder, RecurrentDecoder, State
+from nmt.model.encoder import Final, LSTMEncoder
+from nmt.model.units import Unit
+from nmt.search.engine import BANNED
+from nmt.search.options import SearchOptions
+from nmt.search.search import search
+from nmt.text.specials import EOS
+from nmt.text.tokenizer import Tokenizer
+
+LINES = ["a dog", "two cats sleep here today", "houses", "a small dog sees red houses today", "a"]
+SHORT = SearchOptions(beam_size=3, max_length=9)
+SEARCHES = [
+    SearchOptions(beam_size=4, n_best=4, max_length=9),
+    SearchOptions(beam_size=1, max_length=9),
+    SearchOptions(temperature=1.2, n_best=2, max_length=9),
+    SearchOptions(beam_size=3, coverage_penalty=0.3, max_length=9),
+]
+ONE_CALL = [
+    *(SearchOptions(beam_size=size, max_length=9) for size in (1, 2, 5)),
+    SearchOptions(beam_size=4, max_length=9, min_length=5, length_penalty=0.2, replace_unknown=True),
+    SearchOptions(beam_size=3, max_length=1),
+]
+SLOW = ("bahdanau", "covariance")
+ALL_MODELS = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in MODELS]
+)
+
+
+def by_onnx(folder: Path, engine: OnnxEngineName = "onnx", **settings: Any) -> Translator:
+    return Translator(open_onnx(folder, LoadSettings(engine=engine, threads=1, **settings)))
+
+
+def assert_equal_translations(expected: Translator, actual: Translator, options: SearchOptions) -> None:
+    for lines in (LINES, LINES[:1], LINES[1:3]):
+        for left, right in zip(expected.translate(lines, options), actual.translate(lines, options), strict=True):
+            assert [best.tokens for best in left.n_best] == [best.tokens for best in right.n_best]
+            for first, second in zip(left.n_best, right.n_best, strict=True):
+                np.testing.assert_allclose(second.log_prob, first.log_prob, rtol=1e-4, atol=1e-3)
+                np.testing.assert_allclose(second.alignment, first.alignment, atol=1e-3)
+
+
+def assert_one_call_equals_single_steps(translator: Translator) -> None:
+    """Assert that a search in one call gives what the search in NumPy gives, bit for bit."""
+    engine: Any = translator.loaded_model.engine(trace=False)
+    steps: Any = SimpleNamespace(**{name: getattr(engine, name) for name in ("encode", "init", "step", "drop")})
+    for ids in map(translator.encode, LINES):
+        for options in ONE_CALL:
+            limit = int(options.limits(np.array([len(ids)]))[0])
+            assert engine.search_one(engine.encode([ids]), limit, options) is not None
+            assert search(engine, [ids], options) == search(steps, [ids], options)
+
+
+@pytest.mark.thorough
+@ALL_MODELS
+def test_engines_agree(name: str, exported_model: Callable[[str], Path]) -> None:
+    folder = exported_model(name)
+    by_torch = Translator.load(folder, engine="torch", device="cpu")
+    for options in SEARCHES:
+        assert_equal_translations(by_torch, by_onnx(folder), options)
+    for engine in ENGINES:
+        assert_one_call_equals_single_steps(by_onnx(folder, engine))
+    rounded = by_onnx(folder, "onnx-int8")
+    for line in LINES:  # rounding may change the text, but hardly the score of a text
+        best = rounded.translate([line], SearchOptions(max_length=9))[0]
+        assert best.log_prob == pytest.approx(forced_log_prob(by_torch, line, best.tokens), rel=0.1, abs=0.5)
+    assert ("encode.onnx" in os.listdir(folder / "onnx")) == (name != "delta")
+
+
+@pytest.fixture
+def memory(exported_model: Callable[[str], Path]) -> Path:
+    """Folder of a model with memory attention. Only for reading."""
+    return exported_model("memory")
+
+
+@pytest.fixture
+def copy(memory: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(memory, tmp_path / "copy")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("engine", ENGINES)
+def test_batches_are_small_and_equal(memory: Path, engine: EngineName, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    encode = OnnxEngine.encode
+
+    def recorded(self: OnnxEngine, sources: list[list[int]]) -> OnnxSource:
+        sizes.append(len(sources))
+        return encode(self, sources)
+
+    monkeypatch.setattr(OnnxEngine, "encode", recorded)
+    translator = Translator.load(memory, engine=engine, threads=1)
+    for beam, lines in ((8, 105), (1, 105), (50, 7)):
+        sizes.clear()
+        translator.texts(["a dog"] * lines, SearchOptions(beam_size=beam))
+        assert sum(sizes) == lines and max(sizes) - min(sizes) <= len(sizes)
+        assert max(sizes) <= BATCH_HYPOTHESES // beam and len(sizes) == -(-lines // (BATCH_HYPOTHESES // beam))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_translates_as_the_original(memory: Path, copied: Callable[[Translator], Translator]) -> None:
+    translator = Translator.load(memory, engine="onnx", threads=1)
+    expected = translator.texts(LINES)
+    other = copied(translator)
+    assert other.loaded_model.engine_name == "onnx" and other.loaded_model.thread_count == 1
+    assert other.texts(LINES) == expected
+
+
+@pytest.mark.thorough
+def test_each_graph_is_loaded_once_for_one_kind_of_work(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[str, int]] = []
+
+    def open_session(file: Path, threads: int) -> Any:
+        opened.append((file.name, threads))
+        return original(file, threads)
+
+    original = engine_module.open_session
+    monkeypatch.setattr(engine_module, "open_session", open_session)
+    monkeypatch.setattr(bulk, "LEAST_TOKENS", 4)  # so that few lines are several batches at once
+    graphs = ["align.onnx", "encode.onnx", "step.onnx"]
+    translator = Translator.load(memory, threads=2)
+    assert translator.loaded_model.engine_name == "onnx" and opened == []  # type: ignore[attr-defined]
+    translator.texts(LINES * 4)
+    assert sorted(opened) == [(name, 1) for name in graphs]
+    opened.clear()
+    translator.texts(LINES[:1])
+    assert sorted(opened) == [(name, 2) for name in sorted([*graphs, "search.onnx"])]
+
+
+@pytest.mark.thorough
+def test_one_thread_translates_one_line_in_8_bit_integers(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OnnxModel, "_load", lambda self, threads: threads)
+    model = open_onnx(memory, LoadSettings(engine="onnx-int8", threads=2))
+    assert [model.engine(trace=False, hypotheses=count) for count in (1, 10, 11, None)] == [1, 1, 2, 2]
+    assert replace(model, engine_name="onnx").engine(trace=False, hypotheses=1) == 2  # type: ignore[comparison-overlap]
+
+
+@pytest.mark.thorough
+def test_large_beams_and_long_searches_take_single_steps(memory: Path) -> None:
+    """Ctrl-C does not end a search in one call."""
+    translator = Translator.load(memory, engine="onnx", threads=1)
+    engine: Any = translator.loaded_model.engine(trace=False)
+    source = engine.encode([translator.encode("a dog")])
+    options = [SearchOptions(beam_size=size, max_length=3) for size in (150, 151)]
+    assert [engine.search_one(source, 3, option) is None for option in options] == [False, True]
+    assert [engine.search_one(source, limit, SHORT) is None for limit in (MAX_STEPS, MAX_STEPS + 1)] == [False, True]
+    assert len({*(translator.texts(["a dog"], option)[0] for option in options)}) == 1
+
+
+# Graphs.
+
+
+@pytest.mark.thorough
+def test_products_and_tables_are_integers(memory: Path) -> None:
+    for name in ("encode", "step"):
+        exact, rounded = (onnx.load(memory / f"onnx/{name}{suffix}.onnx").graph for suffix in ("", ".int8"))
+        kinds = [[node.op_type for node in graph.node] for graph in (exact, rounded)]
+        # One product has no weights: of values into slots, or of slots into contexts.
+        assert kinds[1].count("MatMulIntegerToFloat") == kinds[0].count("MatMul") + kinds[0].count("Gemm") - 1 >= 2
+        assert kinds[1].count("MatMul") + kinds[1].count("Gemm") == 1
+        assert kinds[1].count("DynamicQuantizeLSTM") == kinds[0].count("LSTM") == (name == "encode")
+        tables = [weight for weight in rounded.initializer if len(weight.dims) == 2 and 300 in weight.dims]
+        assert tables and all(weight.data_type == TensorProto.INT8 for weight in tables)
+        for weight in rounded.initializer:  # pairs of products fit into 16 bits; rows of tables are not multiplied
+            if weight.data_type == TensorProto.INT8 and len(weight.dims) > 1 and not weight.name.endswith(".table"):
+                assert 2 * 255 * np.abs(numpy_helper.to_array(weight).astype(int)).max() <= np.iinfo(np.int16).max
+        assert not any(b'.py", line' in file.read_bytes() for file in (memory / "onnx").glob("*.onnx"))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_integers_times_scales_are_the_weight_up_to_half_a_step(axis: int) -> None:
+    weight = np.random.default_rng(0).standard_normal((7, 5)).astype(np.float32)
+    weight[2], weight[:, 3] = 0, 0
+    integers, scales = to_integers(weight, axis=axis, steps=64)
+    assert integers.dtype == np.int8 and scales.dtype == np.float32 and np.abs(integers).max() == 64
+    scales = np.expand_dims(scales, axis)
+    assert (np.abs(integers * scales - weight) <= scales * 0.5001).all()
+    weight[1, 2] = np.nan
+    assert np.isfinite(to_integers(weight, axis=1)[1]).tolist() == [row != 1 for row in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "bounded"),
+    [
+        ("w = Softmax (scores) v = Tanh (values) y = MatMul (w, v)", True),
+        ("w = Softmax <axis = 2> (scores) v = Tanh (values) p = Pad (w, pads) y = MatMul (p, v)", True),
+        ("w = Softmax <axis = 1> (scores) v = Tanh (values) y = MatMul (w, v)", False),
+        ("w = Sigmoid (scores) v = Tanh (values) y = MatMul (w, v)", False),
+        ("w = Softmax (scores) y = MatMul (w, values)", False),
+        ("w = Softmax (scores) v = Tanh (values) y = MatMul (v, w)", False),
+    ],
+)
+def test_bounded_numbers(nodes: str, bounded: bool) -> None:
+    signature = "(float[2,4,4] scores, float[2,4,4] values) => (float[n,a,b] y)"
+    constant = "pads = Constant <value_ints = [0, 0, 0, 0, 1, 0]> ()"
+    graph = parser.parse_graph(f"g {signature} {{{constant} {nodes}}}")
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    assert bounded_outputs(model) == ({"y"} if bounded else set())
+    rng = np.random.default_rng(0)
+    inputs = {name: 9 * rng.standard_normal((2, 4, 4)).astype(np.float32) for name in ("scores", "values")}
+    [result] = ReferenceEvaluator(model).run(None, inputs)
+    assert (np.abs(result).max() <= 1.000001) == bounded
+
+
+def model_of(
+    text: str, inputs: dict[str, list[str | int]], outputs: list[str], weights: dict[str, np.ndarray]
+) -> onnx.ModelProto:
+    graph = parser.parse_graph(f"test () => () {{{text}}}")
+    graph.input.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items())
+    graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs)
+    graph.initializer.extend(numpy_helper.from_array(weight, name) for name, weight in weights.items())
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def test_integers_of_rows_of_zeros_and_of_tiny_numbers() -> None:
+    rng = np.random.default_rng(1)
+    weight = rng.normal(size=(32, 9)).astype(np.float32)
+    x = rng.normal(size=(4, 32)).astype(np.float32)
+    x[1] = 0
+    x[2] *= 1e-42
+    model = model_of("y = MatMul (x, A)", {"x": ["n", 32]}, ["y"], {"A": weight})
+    [result] = opened(quantise(model, ())).run(None, {"x": x})
+    assert not result[1].any()
+    np.testing.assert_allclose(result, x @ weight, atol=0.2)
+    assert np.abs(result[2]).max() < 1e-40
+
+
+@pytest.mark.parametrize(
+    ("sizes", "outputs", "count"),
+    [
+        ((4, 4, 4), ["z"], 1),
+        ((6, 2, 6), ["z"], 2),  # the joint matrix has 36 numbers, both together 24
+        ((4, 4, 4), ["y", "z"], 2),  # the first product is read elsewhere
+    ],
+)
+def test_two_products_are_joined_if_that_costs_less(
+    sizes: tuple[int, int, int], outputs: list[str], count: int
+) -> None:
+    rng = np.random.default_rng(1)
+    weights = {name: rng.normal(size=sizes[at : at + 2]).astype(np.float32) for at, name in enumerate("AB")}
+    model = model_of("y = MatMul (x, A) z = MatMul (y, B)", {"x": ["n", sizes[0]]}, outputs, weights)
+    x = rng.normal(size=(3, sizes[0])).astype(np.float32)
+    expected = ReferenceEvaluator(model).run(None, {"x": x})
+    join_products(model.graph)
+    for result, value in zip(ReferenceEvaluator(model).run(None, {"x": x}), expected, strict=True):
+        np.testing.assert_allclose(result, value, rtol=1e-5, atol=1e-6)
+    simplify_shapes(model)  # removes what nothing reads
+    assert [node.op_type for node in model.graph.node].count("MatMul") == count
+
+
+SPLIT = """
+    b = Shape <start = 0, end = 1> (x)
+    n = Shape <start = 1, end = 2> (x)
+    shape = Concat <axis = 0> (b, n, heads, size)
+    split = Reshape <allowzero = 1> (x, shape)
+    moved = Transpose <perm = [0, 2, 1, 3]> (split)
+    rows = Mul (b, heads)
+    flat = Concat <axis = 0> (rows, n, size)
+    y = Reshape <allowzero = 1> (moved, flat)
+"""
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 6), (2, 5, 6), (7, 3, 6)])
+def test_simpler_shapes_are_the_same(shape: tuple[int, ...]) -> None:
+    model = model_of(SPLIT, {"x": ["b", "n", 6]}, ["y"], {"heads": np.array([2]), "size": np.array([3])})
+    x = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    expected = ReferenceEvaluator(model).run(None, {"x": x})[0]
+    simplify_shapes(model)
+    assert np.array_equal(ReferenceEvaluator(model).run(None, {"x": x})[0], expected)
+    assert [node.op_type for node in model.graph.node].count("Shape") == 1  # n of the second shape, not in its place
+
+
+def test_fields_of_own_parts_may_be_called_size_and_zero(tmp_path: Path) -> None:
+    """The nodes that every step graph gets for k have other names."""
+    nodes = "zero = Identity (size)  log_probs, candidates = TopK (zero, is_negative)"
+    inputs = "float[b,n,v] size, int64[1] is_negative"
+    graph = f"step ({inputs}) => (float[b,n,c] log_probs, int64[b,n,c] candidates) {{ {nodes} }}"
+    file = tmp_path / "step.onnx"
+    onnx.save(parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18]> {graph}'), file)
+    _open_k(file)
+    scores = np.array([[[1.0, 3.0, 2.0]]], dtype=np.float32)
+    session = open_session(file, threads=1)
+    for k, best in ((2, [3.0, 2.0]), (-1, [3.0])):
+        given = {"size": scores, "is_negative": np.array([1]), "k": np.array([k])}
+        log_probs, _, all_log_probs = session.run(None, given)
+        np.testing.assert_array_equal(log_probs, [[best]])
+    np.testing.assert_array_equal(all_log_probs, scores)
+
+
+def test_a_refused_graph_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """onnxruntime would print to stdout, among the translations, that it tries again."""
+    content = model_of("y = Unknown (x)", {"x": [1]}, ["y"], {}).SerializeToString()
+    (tmp_path / "x.onnx").write_bytes(content.replace(b"Unknown", b"Unknow\xff"))
+    assert refusal(open_session, tmp_path / "x.onnx", 1).startswith(f"{tmp_path}/x.onnx: ")
+    assert capfd.readouterr() == ("", "")
+
+
+# The search graph, on toy models with ties and many ends.
+
+VOCABULARY = 12
+# The log-probabilities of a piece depend on the two pieces before it: ``table`` has a row for each pair of them.
+STEP = """
+    axis = Constant <value_ints = [-1]> ()
+    last = Unsqueeze (parents, axis)
+    second = GatherND <batch_dims = 1> (previous, last)
+    rows = Mul (second, size)
+    row = Add (rows, tokens)
+    scores = Gather (table, row)
+    log_probs, candidates = TopK (scores, k)
+    weights = Cast <to = 1> (row)
+    previous_after = Identity (tokens)
+"""
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_one_graph_equals_single_steps(seed: int) -> None:
+    assert len({*BANNED, EOS}) + 1 == SPARE
+    rng = np.random.default_rng(seed)
+    table = rng.integers(-6, 0, (VOCABULARY**2, VOCABULARY)).astype(np.float32) / 4  # few values, so that many tie
+    if seed % 4 == 0:
+        table[rng.random(table.shape) < 0.3] = -np.inf
+    if seed % 4 == 1:
+        table[:, EOS] += rng.integers(-4, 2)
+    if seed % 4 == 2:
+        table[rng.random(len(table)) < 0.05] = np.nan  # a softmax makes all numbers of a row NaN
+    if seed % 8 == 3:
+        table[rng.random(table.shape) < 0.01] = np.inf
+    engine = toy_engine(table)
+    steps: Any = SimpleNamespace(**{name: getattr(engine, name) for name in ("encode", "init", "step", "drop")})
+    for beam_size in (1, 2, 3, 5, VOCABULARY // 2):
+        options = SearchOptions(
+            beam_size=beam_size,
+            length_penalty=float(rng.choice([0.0, 0.4, 1.0, 2.5])),
+            min_length=int(rng.integers(0, 4)),
+            max_length=int(rng.integers(4, 12)),
+            replace_unknown=bool(rng.integers(2)),
+        )
+        limit = int(options.limits(np.array([3]))[0])
+        in_one_call = engine.search_one(engine.encode([[5, 6, EOS]]), limit, options) is not None
+        assert in_one_call or not table.max() < np.inf
+        assert search(engine, [[5, 6, EOS]], options) == search(steps, [[5, 6, EOS]], options), options
+
+
+def toy_engine(table: np.ndarray) -> OnnxEngine:
+    """Return the engine of a model whose log-probabilities stand in a table."""
+    names = {"tokens": 2, "parents": 2, "previous": 2, "k": 1}
+    outputs = {"log_probs": TensorProto.FLOAT, "candidates": TensorProto.INT64, "weights": TensorProto.FLOAT}
+    outputs["previous.after"] = TensorProto.INT64
+    nodes = list(parser.parse_graph(f"step () => () {{{STEP}}}").node)
+    nodes[-1].output[0] = "previous.after"
+    graph = helper.make_graph(
+        nodes,
+        "step",
+        [helper.make_tensor_value_info(name, TensorProto.INT64, [None] * rank) for name, rank in names.items()],
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()],
+        [numpy_helper.from_array(value, name) for name, value in (("size", np.array(VOCABULARY)), ("table", table))],
+    )
+    step = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return OnnxEngine(
+        lambda ids: {"previous": np.zeros((len(ids), 1), dtype=np.int64)},
+        opened(step),
+        SimpleNamespace(get_inputs=list),
+        open_search=lambda: opened(search_graph(step)),
+        vocabulary=VOCABULARY,
+        shortlist=None,
+        folder=Path("toy"),
+    )
+
+
+def opened(model: onnx.ModelProto) -> Any:
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 3
+    return onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+
+
+# Shortlists.
+
+
+def record_checksum(file: Path) -> None:
+    """Record the checksum of a changed file in ``about.json`` beside it, as in a forged folder."""
+    about = json.loads((file.parent / "about.json").read_text())
+    about["checksums"][file.name] = checksum(file)
+    (file.parent / "about.json").write_text(json.dumps(about))
+
+
+SIZE = 290
+BEST = np.broadcast_to(SIZE - 1 - np.arange(20), (SIZE, 20)).astype(np.int32)  # the last pieces, for every source piece
+FREQUENT = np.arange(4, 8, dtype=np.int32)
+
+
+@pytest.mark.thorough
+def test_a_shortlist_restricts_pieces_and_one_of_all_pieces_changes_nothing(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=SIZE)
+    trained = save_random(tmp_path, tiny_config(LUONG, size=16), tokenizer, scale=2, eos_bias=3)
+    export(trained, tmp_path, (np.broadcast_to(np.arange(SIZE), (SIZE, SIZE)).astype(np.int32), FREQUENT))
+    for engine in ENGINES:
+        pair = [by_onnx(tmp_path, engine, shortlist=restricted) for restricted in (False, True)]
+        for options in SEARCHES[:2]:
+            assert_equal_translations(pair[0], pair[1], options)
+        assert_one_call_equals_single_steps(pair[1])
+    weight, bias = (parameter.detach().numpy() for parameter in trained.model.decoder.output.parameters())
+    Shortlist(BEST, FREQUENT, weight, bias).save(tmp_path / "onnx" / "shortlist.npz")
+    assert "shortlist.npz" in refusal(by_onnx(tmp_path, shortlist=True).texts, LINES)
+    record_checksum(tmp_path / "onnx" / "shortlist.npz")
+    allowed = {*tokenizer.pieces([*FREQUENT, *BEST[0]]), "</s>"}
+    options = SearchOptions(beam_size=20, n_best=5, max_length=9)
+    used = [
+        {
+            piece
+            for line in by_onnx(tmp_path, shortlist=restricted).translate(LINES, options)
+            for best in line.n_best
+            for piece in best.tokens
+        }
+        for restricted in (True, False)
+    ]
+    assert used[0] <= allowed and len(used[0]) > 5 and not used[1] <= allowed
+
+
+def test_integers_of_a_shortlist_are_stored_as_they_are_used(tmp_path: Path) -> None:
+    weight, bias = np.random.default_rng(1).standard_normal((2, SIZE, 16)).astype(np.float32)
+    exact = Shortlist(BEST, FREQUENT, weight, bias[:, 0])
+    ids = exact.candidates([[5, 9, EOS]])
+    for integers in (False, True):
+        file = tmp_path / f"{integers}.npz"
+        exact.save(file, integers=integers)
+        stored = Shortlist.load(file, source_vocabulary=SIZE, target_vocabulary=SIZE)
+        for name, array in stored.output_layer(ids, integers=True).items():
+            np.testing.assert_array_equal(array, exact.output_layer(ids, integers=True)[name])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"best": BEST + 1},  # ids above the vocabulary
+        {"best": BEST[:-1]},  # too few source pieces
+        {"best": BEST.astype("f")},
+        {"frequent": np.array([-1], dtype=np.int32)},
+        {"weight": np.zeros((SIZE - 1, 16), "f")},
+        {"weight": np.zeros((SIZE, 16), "d")},
+        {"weight": np.zeros((SIZE, 16), "b")},
+        {"weight": np.zeros((SIZE, 16), "b"), "scale": np.zeros(SIZE - 1, "f")},
+        {"bias": np.zeros(SIZE - 1, "f")},
+    ],
+)
+def test_forged_shortlist_is_refused(tmp_path: Path, change: dict[str, np.ndarray]) -> None:
+    arrays = {"best": BEST, "frequent": FREQUENT, "weight": np.zeros((SIZE, 16), "f"), "bias": np.zeros(SIZE, "f")}
+    load = partial(Shortlist.load, tmp_path / "a.npz", source_vocabulary=SIZE, target_vocabulary=SIZE)
+    np.savez(tmp_path / "a.npz", **arrays)
+    load()
+    np.savez(tmp_path / "a.npz", **{**arrays, **change})
+    assert refusal(load).startswith(f"{tmp_path}/a.npz: ")
+    np.savez_compressed(tmp_path / "a.npz", **arrays)  # a few bytes could become gigabytes
+    assert refusal(load).startswith(f"{tmp_path}/a.npz: ")
+
+
+# What is exported.
+
+
+class MyEncoder(LSTMEncoder):
+    """An encoder that doubles the states, which no exported graph does."""
+
+    def forward(
+        self, embedded: Tensor, mask: Tensor, state: Final | None = None, *, resumable: bool = False
+    ) -> tuple[Tensor, Final]:
+        states, final = super().forward(embedded, mask, state, resumable=resumable)
+        return 2 * states, final
+
+
+class MyDecoder(LSTMDecoder):
+    """A decoder with another step, which the exported graph would ignore."""
+
+    def step(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
+        logits, state, weights = super().step(ids, state, memory)
+        return 2 * logits, state, weights
+
+
+class GrowingDecoder(RecurrentDecoder):
+    """A decoder whose state begins within [−1, 1] and does not stay there."""
+
+    unit = Unit(
+        "rnn",
+        partial(nn.RNN, nonlinearity="relu"),  # type: ignore[arg-type]
+        run=lambda inputs, state, weights: torch.rnn_relu(  # type: ignore[attr-defined]
+            inputs, state[0][None], tuple(weights), True, 1, 0.0, False, False, True
+        )[0],
+        products=((0, 1),),
+        cell=lambda scores, _: (scores.relu(),),
+        bounded=(False,),
+    )
+
+
+def own_part(folder: Path, vocabulary: Tokenizer, part: type, attention: dict[str, Any] = MEMORY) -> Any:
+    """Save a random model with this encoder or decoder."""
+    kind = {"_target_": f"{__name__}.{part.__name__}"}
+    config = tiny_config(attention, **({"encoder": kind} if part is MyEncoder else {"decoder": kind}))
+    return save_random(folder, {**config, "trust": [__name__]}, vocabulary, scale=2, eos_bias=3)
+
+
+@pytest.mark.thorough
+def test_a_state_that_grows_is_rounded_by_its_size(tmp_path: Path, vocabulary: Tokenizer) -> None:
+    trained = own_part(tmp_path, vocabulary, GrowingDecoder, LUONG)
+    export(trained, tmp_path)
+    rounded = by_onnx(tmp_path, "onnx-int8")
+    for line in LINES:
+        best = rounded.translate([line], SearchOptions(min_length=6, max_length=6))[0]
+        assert best.log_prob == pytest.approx(forced_log_prob(Translator(trained), line, best.tokens), rel=0.01)
+
+
+@pytest.mark.thorough
+def test_an_encoder_that_cannot_be_traced_is_run_by_torch(tmp_path: Path, vocabulary: Tokenizer) -> None:
+    trained = own_part(tmp_path, vocabulary, MyEncoder)
+    export(trained, tmp_path, engines=["onnx"])
+    assert not [*(tmp_path / "onnx").glob("encode*")]
+    actual = Translator.load(tmp_path, engine="onnx", trust=[__name__]).texts(LINES, SHORT)
+    assert actual == Translator(trained).texts(LINES, SHORT)
+
+
+@pytest.mark.thorough
+def test_graphs_that_compute_something_else_are_refused(tmp_path: Path, vocabulary: Tokenizer) -> None:
+    trained = own_part(tmp_path, vocabulary, MyDecoder)
+    assert f"{__name__}.MyDecoder: " in refusal(export, trained, tmp_path)
+    assert not (tmp_path / "onnx").exists()
+
+
+@pytest.mark.thorough
+def test_export_changes_neither_the_model_nor_the_logging_of_its_caller(tmp_path: Path, vocabulary: Tokenizer) -> None:
+    trained = random_trained(tiny_config(MEMORY), vocabulary)
+    trained.model.double().train()
+    save_folder(tmp_path, trained)
+    logging.disable(logging.INFO)
+    try:
+        export(trained, tmp_path, engines=["onnx"])
+        assert logging.root.manager.disable == logging.INFO
+    finally:
+        logging.disable(logging.NOTSET)
+    assert {weight.dtype for weight in trained.model.parameters()} == {torch.float64} and trained.model.training
+
+
+# Damaged and forged exports.
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def without_output(file: Path) -> None:
+    model = onnx.load(file, load_external_data=False)
+    del model.graph.output[0]
+    onnx.save(model, file)
+    record_checksum(file)
+
+
+def other_input(file: Path) -> None:
+    model = onnx.load(file, load_external_data=False)
+    (field,) = [value for value in model.graph.input if value.name == "length"]
+    field.name = "other"
+    for node in model.graph.node:
+        node.input[:] = ["other" if value == "length" else value for value in node.input]
+    onnx.save(model, file)
+    record_checksum(file)
+
+
+def about(**changes: object) -> Callable[[Path], object]:
+    return lambda file: file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+FILES = ("encode.onnx", "step.onnx", "search.onnx", "align.onnx", "weights.bin", "source.model")
+DAMAGE: list[tuple[str, Callable[[Path], object]]] = [
+    *((name, change) for name in FILES for change in (flip, Path.unlink)),
+    *((name, pipe) for name in ("step.onnx", "about.json")),
+    *((name, without_output) for name in ("step.onnx", "search.onnx")),
+    *((name, other_input) for name in ("step.onnx", "align.onnx")),
+    *(("about.json", lambda file, text=text: file.write_text(text)) for text in ("[" * 100_000, "null", "{")),
+    *(("about.json", about(**change)) for change in ({"attention": None}, {"checksums": 3}, {"format": 1})),
+]
+
+
+def use(run: Path) -> None:
+    """Translate with all graphs of an export."""
+    translator = by_onnx(run)
+    translator.translate(LINES, SHORT)
+    translator.texts(LINES[:1], SHORT)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("name", "change"), DAMAGE)
+def test_damaged_or_forged_export_is_refused(name: str, change: Callable[[Path], object], copy: Path) -> None:
+    translator = by_onnx(copy)
+    change(copy / "onnx" / name)
+    message = refusal(use, copy)
+    assert str(copy / "onnx") in message and "nmt-export" in message and "\n" not in message
+    if change is flip and name != "source.model":  # not opened before all files are verified
+        assert str(copy / "onnx" / name) in refusal(translator.texts, LINES)
+    if change not in (without_output, other_input):
+        with pytest.warns(UserWarning, match="; engine=auto uses torch$"):
+            assert not isinstance(Translator.load(copy).loaded_model, OnnxModel)
+
+
+@pytest.mark.thorough
+def test_graphs_of_another_model_are_not_used(copy: Path, vocabulary: Tokenizer) -> None:
+    assert exported_engines(copy) == [*ENGINES]  # a copy of a model counts as the same model
+    save_folder(copy, random_trained(tiny_config(MEMORY), vocabulary))
+    assert exported_engines(copy) == [] and str(copy / "onnx") in refusal(use, copy)
+
+
+@pytest.mark.thorough
+def test_graphs_are_not_mixed_with_those_of_a_later_export(copy: Path) -> None:
+    """The search graph is loaded when a line is first searched alone."""
+    translator = by_onnx(copy)
+    translator.translate(LINES, SHORT)
+    config, vocabulary = translator.trained.config, translator.loaded_model.source
+    export(random_trained(config, vocabulary, seed=12, scale=2, eos_bias=3), copy, engines=["onnx"])
+    assert str(copy / "onnx") in refusal(translator.texts, LINES[:1], SHORT)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("settings", "start"),
+    [
+        ({"engine": "onnx"}, "engine=onnx: "),
+        ({"engine": "onnx", "device": "cuda"}, "device=cuda: "),
+        ({"engine": "onnx-int8", "shortlist": True}, "engine=onnx-int8: "),
+        ({"engine": "torch", "shortlist": True}, "shortlist=true: "),
+    ],
+)
+def test_models_without_graphs_are_refused(settings: dict[str, Any], start: str, copy: Path) -> None:
+    shutil.rmtree(copy / "onnx")
+    assert refusal(partial(Translator.load, copy, **settings)).startswith(start)
