@@ -27,9 +27,9 @@ from nmt.training.settings import TrainingSettings
 
 # Lightning would resume without the states of callbacks or loops, but not as the uninterrupted run.
 KEYS = {
-    **dict.fromkeys(("callbacks", "loops", "portable", "state_dict"), dict),
+    **dict.fromkeys(("callbacks", "loops", "metrics", "state_dict"), dict),
     **dict.fromkeys(("lr_schedulers", "optimizer_states"), list),
-    **dict.fromkeys(("epoch", "global_step"), int),
+    **dict.fromkeys(("epoch", "global_step", "longest_source"), int),
 }
 REPEAT_S = 1.0  # timeout(1) and closing terminals send the same signal twice within microseconds
 
@@ -118,24 +118,24 @@ class Checkpoints(ModelCheckpoint):
         """Write the checkpoint from which a run is resumed."""
         trainer.save_checkpoint(self.last, weights_only=False)
 
-    def read(self, count: int = 1) -> Iterator[Kept]:
-        """Yield the weights of the ``count`` best checkpoints, best first. A file that is damaged gives a warning.
+    def read(self, count: int = 1) -> list[Kept]:
+        """Return the weights of the ``count`` best checkpoints, best first, or else those of the last one.
 
-        Without any, yield those of the last checkpoint.
+        A file that is damaged is skipped, with a warning.
         """
-        found = 0
-        for path in [*self.ranking()[:count], *([str(self.last)] if self.last.exists() else [])]:
-            if path == str(self.last) and found:
-                return
-            try:
-                stored = read_checkpoint(Path(path), keys={"state_dict": dict, "epoch": int, "metrics": dict})
-            except UserError as error:
-                warn(f"{error}; the checkpoint is skipped")
-                continue
-            found += 1
-            weights = {name.removeprefix("model."): weight for name, weight in stored["state_dict"].items()}
-            score = stored["metrics"].get(self.monitored) if path in self.best_k_models else None
-            yield Kept(weights, stored["epoch"] + 1, score)
+        best = [kept for path in self.ranking()[:count] if (kept := _read(Path(path), self.monitored))]
+        last = _read(self.last, None) if not best and self.last.exists() else None
+        return [last] if last else best
+
+
+def _read(path: Path, monitored: str | None) -> Kept | None:
+    try:
+        stored = read_checkpoint(path, keys=KEYS)
+    except UserError as error:
+        warn(f"{error}; the checkpoint is skipped")
+        return None
+    weights = {name.removeprefix("model."): weight for name, weight in stored["state_dict"].items()}
+    return Kept(weights, stored["epoch"] + 1, stored["metrics"].get(monitored))
 
 
 def ends_update(trainer: pl.Trainer, batch_idx: int) -> bool:

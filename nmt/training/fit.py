@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -40,8 +39,6 @@ from nmt.training.logs import MetricsFile, Progress, warn, without_advice
 from nmt.training.settings import Train
 from nmt.training.task import POINT_EVERY, TranslationTask
 from nmt.training.weights import Average, MovingAverage, average_best, new_model, refuse_longer, save_model
-
-WARMUPS = 5  # a run should be at least this many times as long as its warm-up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,9 +145,9 @@ class _Session:
     def save_best(self, folder: Path, problem: str | None) -> Fitted:
         """Write the best weights as the model of ``folder``. Raises UserError if ``problem`` stopped the training."""
         trained = self.task.trained
-        kept = next(self.checkpoints.read(), None)
-        if kept is None:
+        if not (read := self.checkpoints.read()):
             raise UserError(problem or f"{self.checkpoints.last}: missing; start a new run")
+        (kept,) = read
         average = None
         if problem is None and self.stop.signal is None:
             average = average_best(self.checkpoints, self.task, self.data, self.trainer)
@@ -177,20 +174,13 @@ class _Session:
 
 
 def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
-    """Return an error text, with the fix, if the run ends before the learning rate has warmed up; otherwise None."""
-    warmup = config.schedule.block.get("warmup_steps")
-    training = config.training
-    if not isinstance(warmup, int):
-        return None
-    limits = (("max_epochs", training.max_epochs, data.updates_per_epoch()), ("max_steps", training.max_steps, 1))
-    ends = [(limit * updates, key, limit, updates) for key, limit, updates in limits if limit is not None]
-    end, key, limit, updates = min(ends, default=(warmup, "", 0, 1))
-    if end >= warmup:
+    """Return a warning if the run ends before the learning rate has warmed up; otherwise None."""
+    warmup, total = config.schedule.block.get("warmup_steps"), data.total_updates()
+    if not isinstance(warmup, int) or total is None or total >= warmup:
         return None
     return (
-        f"training.{key}={limit}: ends after {counted(end, 'update')}, before the learning rate has "
-        f"warmed up (schedule.warmup_steps={warmup}); set training.{key}={math.ceil(WARMUPS * warmup / updates)}, or "
-        "smaller batches.max_tokens and schedule.warmup_steps"
+        f"schedule.warmup_steps={warmup}: the run ends after {counted(total, 'update')}, before the learning rate has "
+        "warmed up; set a smaller number, or train for more epochs"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,6 @@ from nmt.training.metrics import read_metrics
 from nmt.training.provenance import commit_text
 from nmt.training.settings import Train
 
-GROUP = 4096  # test sentences that are translated at once: their alignments are in memory
 PICTURES = 6  # heatmaps of the test set, as PNG
 EXAMPLES = 24  # sentences on the HTML page
 MAX_DRAWN = 100  # words or pieces per side of a drawn sentence: larger pictures are unreadable
@@ -122,7 +121,10 @@ def test_report(
     sources, references, golds = _test_set(test)
     write_lines(folder / run_files.SOURCES, sources)
     write_lines(folder / run_files.REFERENCES, references)
-    hypotheses, own_links = _translate(translator, sources, search)
+    aligned = translator.attention.reads_source
+    failed = partial(_warn_of_sentence, "translation")
+    translations = list(translator.translate(sources, search, alignments=aligned, on_failure=failed))
+    hypotheses = [best.text for best in translations]
     write_lines(folder / run_files.TRANSLATIONS, hypotheses)
     tokenizer = choose_tokenizer(references, evaluation.tokenizer).tokenizer
     scores = corpus_scores(hypotheses, references, lowercase=translator.lowercase, tokenizer=tokenizer)
@@ -131,11 +133,14 @@ def test_report(
         warn(f"data.test: no gold links in {counted(len(sources), 'pair')}, so there is no AER; give links")
     if golds is not None:
         write_lines(folder / run_files.GOLD_LINKS, [format_gold(gold) for gold in golds])
-    if translator.attention.reads_source:
-        write_lines(folder / run_files.TRANSLATION_LINKS, own_links)
-        failed = partial(_warn_of_sentence, "alignment", 0)
+    if aligned:
+        own_links = [
+            frozenset() if best.alignment is None else argmax_links(word_weights(best)) for best in translations
+        ]
+        write_lines(folder / run_files.TRANSLATION_LINKS, map(format_pharaoh, own_links))
+        failed = partial(_warn_of_sentence, "alignment")
         links = forced_links(translator, sources, references, on_failure=failed)
-        write_lines(folder / run_files.REFERENCE_LINKS, [format_pharaoh(sentence_links) for sentence_links in links])
+        write_lines(folder / run_files.REFERENCE_LINKS, map(format_pharaoh, links))
         if golds is not None:
             results["aer"] = alignment_error_rate(links, golds)
         with optional(f"{folder}: {run_files.ALIGNMENTS} and {run_files.HEATMAPS}"):
@@ -143,26 +148,9 @@ def test_report(
     return {"test": results, "signatures": {**scores.signatures, "aer": AER_METHOD}}
 
 
-def _translate(translator: Translator, sources: Sequence[str], options: SearchOptions) -> tuple[list[str], list[str]]:
-    """Return the translations, and their word links in Pharaoh format (empty without attention)."""
-    texts = []
-    links = []
-    for first in range(0, len(sources), GROUP):
-        translations = translator.translate(
-            sources[first : first + GROUP],
-            options,
-            alignments=translator.attention.reads_source,
-            on_failure=partial(_warn_of_sentence, "translation", first),
-        )
-        for best in translations:
-            texts.append(best.text)
-            links.append("" if best.alignment is None else format_pharaoh(argmax_links(word_weights(best))))
-    return texts, links
-
-
-def _warn_of_sentence(missing: str, first: int, row: int, reason: str) -> None:
-    """Warn that a test sentence, counted from ``first``, is too long for the model or the machine."""
-    warn(f"test sentence {first + row + 1}: {reason}; it has no {missing}")
+def _warn_of_sentence(missing: str, row: int, reason: str) -> None:
+    """Warn that a test sentence is too long for the model or the machine."""
+    warn(f"test sentence {row + 1}: {reason}; it has no {missing}")
 
 
 def draw(translator: Translator, test: Corpus, folder: Path) -> None:

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from nmt.errors import UserError
-from nmt.inference.model_folder import TrainedModel, pack
+from nmt.inference.model_folder import TrainedModel
 from nmt.inference.scores import choose_tokenizer, corpus_scores
 from nmt.inference.translator import Translator
 from nmt.kernels.output_loss import CHUNK, output_loss
@@ -229,7 +229,7 @@ class TranslationTask(pl.LightningModule):
         """Raise UserError where the checkpoint is beyond ``max_epochs`` or ``max_steps``, or of another base."""
         self.interval = checkpoint["interval"]
         base = self.trained.base
-        if base is not None and checkpoint["portable"].get("base") != base.fingerprint:
+        if base is not None and checkpoint["base"] != base.fingerprint:
             raise UserError(f"init_from={base.folder}: its model has changed since the run started; start a new run")
         for key, reached in (("max_epochs", checkpoint["epoch"] + 1), ("max_steps", checkpoint["global_step"])):
             limit = getattr(self.settings, key)
@@ -239,15 +239,11 @@ class TranslationTask(pl.LightningModule):
                 )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Store tokenizers and configuration in the checkpoint, so that it is a complete model too."""
-        portable = pack(self.trained)
-        del portable["weights"]  # Lightning's state_dict has them
-        if self.trained.base is not None:
-            portable["base"] = self.trained.base.fingerprint
-        checkpoint["portable"] = portable
-        checkpoint["interval"] = self.interval
         metrics = self.trainer.callback_metrics
         checkpoint["metrics"] = {name: float(value) for name, value in metrics.items() if name in COLUMNS}
+        checkpoint["interval"] = self.interval
+        checkpoint["longest_source"] = self.trained.longest_source
+        checkpoint["base"] = None if self.trained.base is None else self.trained.base.fingerprint
 
 
 @torch.no_grad()

@@ -48,7 +48,7 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
             _refuse_other_tokenizer(start, prepared, init_from)
             longest = start.longest_source
         else:
-            longest = read_checkpoint(checkpoint, keys=KEYS)["portable"]["longest_source"]
+            longest = read_checkpoint(checkpoint, keys=KEYS)["longest_source"]
     sizes: dict[str, Any] = {
         "source_vocabulary": len(prepared.source),
         "target_vocabulary": len(prepared.target),
@@ -202,7 +202,7 @@ def average_best(
     """
     if (count := task.settings.average_checkpoints) is None:
         return None
-    models = list(checkpoints.read(count))
+    models = checkpoints.read(count)
     if len(models) < 2:
         return None
     weights = average_weights([model.weights for model in models])
