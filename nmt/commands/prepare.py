@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from nmt.commands.options import command, output_folder
 from nmt.commands.streams import require_stdout
@@ -14,8 +14,7 @@ from nmt.data.sources import DataSettings, is_prepared, load_pairs, source_probl
 from nmt.errors import counted, print_message
 from nmt.settings.arguments import Count, Folder
 from nmt.settings.build import build, problems
-from nmt.text.tokenizer import TokenizerSettings
-from nmt.training.settings import DATA
+from nmt.training.settings import TextSettings
 
 if TYPE_CHECKING:
     from nmt.text.prepare import Prepared
@@ -37,11 +36,9 @@ To train on the folder: nmt-train data=prepared data.folder=data/mine"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrepareOptions:
-    """The settings in conf/prepare.yaml. ``data`` is a data source, ``tokenizer`` holds TokenizerSettings."""
+class PrepareOptions(TextSettings):
+    """The settings in conf/prepare.yaml."""
 
-    data: Any
-    tokenizer: Any
     output: Folder
     workers: Count
     trust: list[str]
@@ -62,21 +59,19 @@ def prepare(options: PrepareOptions) -> None:
 
 
 def _problems(config: dict[str, Any]) -> Iterator[str]:
-    """Yield one message per problem with the keys of ``data`` and ``tokenizer``, and of the others."""
-    yield from problems(config, PrepareOptions, "")
-    if not config.keys() >= get_type_hints(PrepareOptions).keys():
+    """Yield one message per problem with the settings."""
+    data, trust = config.get("data"), config.get("trust")
+    if isinstance(data, Mapping) and is_prepared(data):
+        yield "data=prepared: is already prepared; set data=text and give text files, or train on it with nmt-train"
         return
-    trust = config["trust"] if isinstance(config["trust"], list) else []
-    messages = list(problems(config["tokenizer"], TokenizerSettings, "tokenizer"))
-    yield from messages or build(TokenizerSettings, config["tokenizer"]).conflicts()
-    if is_prepared(config["data"]):
-        folder = config["data"].get("folder")
-        named = isinstance(folder, str) and folder != "???"  # Hydra's value of a key that must be given
-        problem = f"data.folder={folder} is already prepared" if named else "reads text that is already prepared"
-        yield f"data=prepared: {problem}; set data=text and give text files, or train on it with nmt-train"
+    trust = trust if isinstance(trust, list) else []
+    if faults := [*problems(config, PrepareOptions, "", trust)]:
+        yield from faults
         return
-    messages = list(problems(config["data"], Annotated[Any, DATA], "data", trust))
-    yield from messages or source_problems(build(DataSettings, config["data"]), needed=("train",), trust=trust)
+    options = build(PrepareOptions, config)
+    assert isinstance(options.data, DataSettings)
+    yield from options.tokenizer.conflicts()
+    yield from source_problems(options.data, needed=("train",), trust=trust)
 
 
 def _prepare_into(folder: Path, options: PrepareOptions) -> list[str]:
@@ -86,12 +81,12 @@ def _prepare_into(folder: Path, options: PrepareOptions) -> list[str]:
     """
     from nmt.text.prepare import prepare as prepare_text
 
-    data = build(DataSettings, options.data)
-    tokenizer = build(TokenizerSettings, options.tokenizer)
+    data = options.data
+    assert isinstance(data, DataSettings)
     with output_folder(folder) as temporary:
         pairs = load_pairs(data, trust=options.trust)
-        prepared = prepare_text(pairs, data, tokenizer, temporary, workers=options.workers)
-        return [*_summary(prepared, folder, options.data)]
+        prepared = prepare_text(pairs, data, options.tokenizer, temporary, workers=options.workers)
+        return [*_summary(prepared, folder, data.block)]
 
 
 def _summary(prepared: Prepared, folder: Path, data: Mapping[str, Any]) -> Iterator[str]:

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from omegaconf import OmegaConf
 
-from nmt.config.overrides import MISSING, key_of, put, value_at
+from nmt.config.overrides import MISSING, PlainLoader, key_of, put, value_at
 from nmt.data.sources import is_prepared
 from nmt.errors import UserError
-from nmt.files.reading import MAX_DEPTH, read_text, require_plain
+from nmt.files.reading import read_text, require_plain
 from nmt.inference.run_files import CONFIG_FILE
 from nmt.settings.build import MODEL_GROUPS, plain
 from nmt.training.settings import Train
@@ -43,7 +42,7 @@ def inherit_settings(
     parts: Sequence[str] = INHERITED
     if resumed or text:
         start["data"] = _stored_text(start, folder)
-        parts = [key for key in config if key not in GIVEN_ANEW] if resumed else ("data", *INHERITED)
+        parts = [key for key in start if key not in GIVEN_ANEW] if resumed else ("data", *INHERITED)
     merged = deepcopy(config)
     overridden = {key_of(argument) for argument in arguments}
     for part in parts:
@@ -93,33 +92,16 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def read_yaml(file: Path, name: str = "") -> dict[str, Any]:
     """Read what ``to_yaml`` wrote. Raises UserError, naming ``name`` or the folder, where it is damaged.
 
-    The file may come from a stranger: text such as ``${oc.env:…}`` is not interpolated.
+    The file may come from a stranger: it has no aliases, which could multiply, and no variables.
     """
     name = name or str(file.parent)
     try:
         text = read_text(file)
-        _refuse_deep_yaml(text)
-        config = require_plain(OmegaConf.to_container(OmegaConf.create(text), resolve=False))
-        assert isinstance(config, dict)
+        config = require_plain(yaml.load(text, PlainLoader))
+        assert isinstance(config, dict) and "${" not in text  # which OmegaConf would replace
     except (FileNotFoundError, NotADirectoryError):
         problem = f"has no {file.name}" if file.parent.is_dir() else "no such folder"
         raise UserError(f"{name}: {problem}; name a folder that nmt-train has finished") from None
     except Exception:  # a damaged file raises any exception
         raise UserError(f"{name}: its {file.name} is damaged; name a folder that nmt-train has finished") from None
     return {str(key): value for key, value in config.items()}
-
-
-def _refuse_deep_yaml(text: str) -> None:
-    """Raise ValueError if the text has aliases, deep nesting, or ``${``, which OmegaConf parses.
-
-    ``to_yaml`` writes none of them.
-    """
-    if "${" in text:
-        raise ValueError("contains an interpolation")
-    depth = 0
-    # libyaml refuses the escapes of names that are not UTF-8, such as "\\uDCFF".
-    loader = yaml.CSafeLoader if yaml.__with_libyaml__ and "\\uDC" not in text else yaml.SafeLoader
-    for event in yaml.parse(text, Loader=loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH:
-            raise ValueError("contains an alias, or is nested too deeply")

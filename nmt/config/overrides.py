@@ -16,10 +16,15 @@ MISSING = object()
 INSIDE = "self_attention@"
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML in which only null, true and false are special words, so that no and off remain text."""
+class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
+    """YAML without aliases, in which only null, true and false are special words: no and off remain text."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("contains an alias")
+        return super().compose_node(parent, index)
 
 
 for _kind, _pattern in {
@@ -28,7 +33,7 @@ for _kind, _pattern in {
     "int": r"[-+]?(0|[1-9][0-9]*)",
     "float": r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|nan)",
 }.items():
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_pattern})$"), None)
+    PlainLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_pattern})$"), None)
 
 
 def config_dir() -> Path:
@@ -69,7 +74,7 @@ def parse_value(text: str, default: Any) -> Any:
     if not re.match(r"""[\[{'"]|[-+.\w]*\w$""", text):
         return text
     try:
-        value = yaml.load(text, _Loader)
+        value = yaml.load(text, PlainLoader)
     except yaml.YAMLError:
         return text
     return text if isinstance(default, str) and isinstance(value, bool | int | float) else value

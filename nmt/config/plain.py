@@ -7,13 +7,15 @@ A value is ``null``, ``true`` or ``false``, a number, a list such as ``[a,b]``, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import yaml
 
-from nmt.config.overrides import apply_values, config_dir, located, require_overrides, unknown_choice
+from nmt.config.overrides import apply_values, config_dir, located, parse_value, put, require_overrides, unknown_choice
 from nmt.errors import UserError
 from nmt.settings.build import build, problems
 
@@ -31,7 +33,10 @@ def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> 
     choices: dict[str, str] = {}
     file = config_dir() / f"{name}.yaml"
     config = _load(file, overrides, choices)
-    apply_values(config, {key: text for key, text in overrides.items() if key not in choices})
+    values = {key: text for key, text in overrides.items() if key not in choices}
+    apply_values(config, values)
+    for key in filter(partial(_takes_number, schema), values):
+        put(config, key, parse_value(values[key], None))  # also where the default is text
     faults = [located(problem, name, choices, [config_dir()]) for problem in problems(config, schema, "")]
     if faults := faults or [*_unused(schema, config, overrides, _load(file, {}, {}))]:
         raise UserError(*faults)
@@ -39,6 +44,14 @@ def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> 
         if config.get(key) == "-" and NoneType in get_args(get_type_hints(schema)[key]):
             config[key] = None  # stdin or stdout, as for other Unix commands
     return build(schema, config)
+
+
+def _takes_number(schema: type[Any], key: str) -> bool:
+    """Return whether the setting at the dotted key may be a number or something else, such as ``keep``."""
+    hint: Any = schema
+    for name in key.split("."):
+        hint = get_type_hints(hint).get(name) if is_dataclass(hint) else None
+    return not {int, float}.isdisjoint(get_args(hint))
 
 
 def _load(file: Path, overrides: Mapping[str, str], choices: dict[str, str]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     ],
     evaluate: [
         ("hypotheses=src tgt=tgt evaluation.tokenizer=jp", "evaluation.tokenizer=jp: "),
-        ("hypotheses=src tgt=tgt tokenizer=zh", "tokenizer: "),
+        ("hypotheses=src tgt=tgt tokenizer=zh", "tokenizer=zh: "),
         ("model=MODEL src=src", "tgt=null: "),
         ("alignments=links", "links=null: "),
         ("alignments=links links=outside model=MODEL", "alignments=links: "),
@@ -159,7 +159,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("output=o data=prepared data.folder=x", "data=prepared: "),
         ("output=mine data=prepared", "data=prepared: "),
         (f"{TRAIN} output=src", "output=src: "),
-        (f"{TRAIN} output=src/mine", "src/mine: "),
+        (f"{TRAIN} output=src/mine", "src: "),
     ],
 }
 

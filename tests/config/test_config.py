@@ -175,11 +175,14 @@ def test_init_from_inherits_the_model_unless_it_is_overridden(tmp_path: Path) ->
 
 
 def test_resumed_run_inherits_everything_but_trust(tmp_path: Path) -> None:
-    store(tmp_path, ["attention=bahdanau", "training.max_epochs=7", "threads=3", "trust=[os]", "runs=elsewhere"])
+    store(
+        tmp_path,
+        ["attention=bahdanau", "guide=links", "training.max_epochs=7", "threads=3", "trust=[os]", "runs=elsewhere"],
+    )
     config = train_config(["threads=1", "name=x"], resumed=tmp_path)
     assert config.attention["_target_"] == "nmt.attention.BahdanauAttention"
     assert (config.training.max_epochs, config.threads, config.trust, config.name) == (7, 1, [], "x")
-    assert config.runs == "runs"
+    assert config.runs == "runs" and config.guide is not None  # null by default, so not in a composed configuration
 
 
 def test_compose_config_reports_what_its_check_finds() -> None:

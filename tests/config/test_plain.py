@@ -25,7 +25,7 @@ SCHEMAS: dict[str, tuple[Any, str]] = {
     "compare": (CompareOptions, "name=x models=[a,b] beams=[1,2]"),
     "distill": (DistillOptions, "model=x src=x tgt=x output=x search.n_best=2"),
     "evaluate": (EvaluateOptions, "hypotheses=x tgt=x lowercase=true"),
-    "export": (ExportOptions, "model=2024"),
+    "export": (ExportOptions, "model=2024 shortlist=keep"),
     "heatmap": (HeatmapOptions, "model=x src=x output=x limit=null search.max_length=20"),
     "translate": (TranslateOptions, "model=x search=greedy trust=[a,no] search.seed=1 threads=2"),
 }
@@ -75,5 +75,6 @@ def test_setting_without_effect_is_refused() -> None:
 
 def test_the_last_value_of_a_key_counts() -> None:
     words = ["model=a", "search=beam", "search.n_best=2", "model=b", "search=beam", "input=-"]
+    assert read_options("export", ExportOptions, ["model=2024", "shortlist=5"]).shortlist == 5  # or text, by default
     options = read_options("translate", TranslateOptions, words)
     assert (options.model, options.search.n_best, options.input) == ("b", 2, None)
