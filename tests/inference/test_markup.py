@@ -179,12 +179,9 @@ def test_tags_stand_where_the_alignment_says(line: str, output: str, links: str,
     "line",
     [
         "<b>" * 3000,
-        "<code>" * 3000,
         "<!--" * 3000,
         "a <b" * 3000,
-        "<b>a</b>" * 300,
         "<b translate=no>" * 3000,
-        "<sup>1" * 3000,
         "<a>1" * 3000,
     ],
 )

@@ -92,15 +92,6 @@ def test_a_line_longer_than_the_attention_holds_is_reported_alone(
         model.texts(LINES, SHORT)
 
 
-def test_rows_are_counted_over_all_groups(failures: Failures, on_failure: Callable[[int, str], None]) -> None:
-    model = tiny_translator("attention=low_rank")
-    groups = [*model.translate_groups([LINES, [], LINES[2:], LINES[:2]], SHORT, on_failure=on_failure)]
-    assert [len(group) for group in groups] == [5, 0, 3, 2]
-    assert [row for row, _ in failures] == [2, 5]
-    with pytest.raises(SourceTooLong, match=r"^lines\[3\]: source of"):
-        [*model.translate_groups([LINES[:1], LINES], SHORT)]
-
-
 def test_pair_whose_alignment_needs_more_than_the_free_memory_is_reported(
     monkeypatch: pytest.MonkeyPatch, failures: Failures, on_failure: Callable[[int, str], None]
 ) -> None:

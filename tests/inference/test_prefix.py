@@ -87,11 +87,3 @@ def test_wrong_prefixes_are_refused_in_one_line(folder: Path) -> None:
     for wrong in ("a dog", [1, 2]):
         with pytest.raises(TypeError, match=r"^prefixes"):
             translator.translate(["a", "dog"], prefixes=wrong)  # type: ignore[arg-type]
-
-
-def test_unknown_character_in_a_prefix_is_refused(folder: Path) -> None:
-    translator = Translator.load(folder, engine="torch", device="cpu")
-    translator.__dict__["_prefix_reader"] = reader = PrefixReader(translator.loaded_model.target)
-    reader._tokenizer = type("Lossy", (), {"encode": lambda self, text: [1] if text else []})()  # type: ignore[assignment]
-    with pytest.raises(UserError, match=r"^prefixes\[1\]='ł': has characters that the target tokenizer cannot spell"):
-        translator.translate(["a", "dog"], prefixes=["", "ł"])
