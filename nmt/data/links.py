@@ -12,17 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import index
 from typing import Any, NamedTuple
 
-from nmt.data.words import count_words, split_words
+from nmt.data.words import count_words
 from nmt.errors import UserError, counted
 from nmt.settings.arguments import brief
 
 Link = tuple[int, int]
 # At most 7 digits: a larger number is a mistake, and the number of a sentence decides how much is allocated.
-# NAACL lines may end with a confidence.
 PHARAOH = re.compile(r"(\d{1,7})([-p?])(\d{1,7})")
-WEIGHTED = re.compile(r"(\d{1,7}[-p?]\d{1,7})[-:/,](\d*\.?\d+(?:[eE][-+]?\d+)?)")
-A3 = re.compile(r"# Sentence pair \(\d+\)|.*\(\{[ \d]*\}\)")  # of GIZA++
-NAACL = re.compile(r"(\d{1,7})\s+(\d{1,7})\s+(\d{1,7})(?:\s+([SP]))?(?:\s+\d*\.?\d+)?")
+NAACL = re.compile(r"(\d{1,7})\s+(\d{1,7})\s+(\d{1,7})(?:\s+([SP]))?(?:\s+\d*\.?\d+)?")  # the last is a confidence
 
 
 class Links(NamedTuple):
@@ -43,17 +40,16 @@ class LinkSettings(NamedTuple):
 
 
 PLAIN = LinkSettings()
-SWAPPED = "sides look swapped; write the number of the source word first"
 
 
 class _Item(NamedTuple):
-    """One link, and the line and the text that it was read from. ``sentence`` is counted from 0."""
+    """One link, and the line that it was read from. ``sentence`` is counted from 0."""
 
     sentence: int
-    link: Link
+    i: int
+    j: int
     sure: bool
     line: int
-    text: str
 
 
 def parse_links(
@@ -77,15 +73,19 @@ def parse_links(
     if size > wanted or (size < wanted and not naacl):
         have = f"links of sentence {size:,}" if naacl else f"{counted(size, 'line')} of links"
         raise UserError(f"{name} has {have} for {counted(wanted, 'sentence')}; links and sentences must be parallel")
-    words = [(item, _from_zero(item, name, settings)) for item in items]
-    if sentences is not None:
-        _check_bounds(words, sentences, name, settings)
+    sizes = [(count_words(source), count_words(target)) for source, target in sentences or ()]
     sure: dict[int, set[Link]] = defaultdict(set)
     possible: dict[int, set[Link]] = defaultdict(set)
-    for item, link in words:
-        possible[item.sentence].add(link)
+    for item in items:
+        i, j = item.i - settings.base, item.j - settings.base
+        words = sizes[item.sentence] if sizes else (i + 1, j + 1)
+        if not (0 <= i < words[0] and 0 <= j < words[1]):
+            of = f" of {words[0]:,} and {counted(words[1], 'word')}" if sizes else ""
+            problem = f"{item.i}-{item.j} points outside the sentences{of}"
+            raise UserError(f"{name}:{item.line}: {problem}; check the order, and {settings.key}_base={settings.base}")
+        possible[item.sentence].add((i, j))
         if item.sure:
-            sure[item.sentence].add(link)
+            sure[item.sentence].add((i, j))
     return [Links(frozenset(sure.get(row, ())), frozenset(possible.get(row, ()))) for row in range(wanted)]
 
 
@@ -120,10 +120,9 @@ def links_from_python(links: Any, sentences: Sequence[tuple[str, str]]) -> list[
         except (TypeError, ValueError):
             raise TypeError(f"{name}={brief(item)}: {type(item).__name__}; {what}") from None
         sizes = [count_words(side) for side in sentence]
-        for i, j in sorted(gold.sure | gold.possible):
+        for i, j in gold.possible:
             if not (0 <= i < sizes[0] and 0 <= j < sizes[1]):
-                texts = f"{sizes[0]:,} and {counted(sizes[1], 'word')}"
-                raise UserError(f"{name}: ({i}, {j}) points outside the sentences of {texts}; count words from 0")
+                raise UserError(f"{name}: ({i}, {j}) points outside the sentences; count words from 0")
         golds.append(gold)
     require_links(golds, "links")
     return golds
@@ -137,34 +136,12 @@ def _as_links(item: Any) -> Links:
     return Links(sure, sure | possible)
 
 
-def links_of_first(lines: Sequence[str], count: int) -> list[str]:
-    """Return the lines for the first ``count`` sentences. In the NAACL format, lines for others become empty."""
-    if not is_naacl(lines):
-        return list(lines[:count])
-    numbers = [int(match[1]) if (match := NAACL.fullmatch(line.strip())) else None for line in lines]
-    beyond = count + min([1, *(number for number in numbers if number is not None)])
-    pairs = zip(lines, numbers, strict=True)
-    return ["" if number is not None and number >= beyond else line for line, number in pairs]
-
-
 def _pharaoh_items(lines: Sequence[str], name: str) -> Iterator[_Item]:
     for row, line in enumerate(lines):
         for text in line.split():
-            match = PHARAOH.fullmatch(text)
-            if match is None:
-                raise UserError(f"{name}:{row + 1}: {_not_a_link(text, line)}")
-            link = (int(match[1]), int(match[3]))
-            yield _Item(sentence=row, link=link, sure=match[2] == "-", line=row + 1, text=text)
-
-
-def _not_a_link(text: str, line: str) -> str:
-    if A3.match(line):
-        return f"{line!r:.40}: alignments of GIZA++ (A3); convert the file to links i-j"
-    if text == "|||":
-        return "'|||': a score after the links; remove the scores, as fast_align writes them without -s"
-    if weighted := WEIGHTED.fullmatch(text):
-        return f"{text!r:.40}: a link with a weight; remove the weights, so that it reads {weighted[1]}"
-    return f"{text!r:.40}: not a link; write i-j (sure), ipj or i?j (possible)"
+            if (match := PHARAOH.fullmatch(text)) is None:
+                raise UserError(f"{name}:{row + 1}: {text!r:.40}: not a link; write i-j (sure), ipj or i?j (possible)")
+            yield _Item(sentence=row, i=int(match[1]), j=int(match[3]), sure=match[2] == "-", line=row + 1)
 
 
 def _naacl_items(lines: Sequence[str], name: str) -> Iterator[_Item]:
@@ -172,54 +149,14 @@ def _naacl_items(lines: Sequence[str], name: str) -> Iterator[_Item]:
     items = []
     for number, line in enumerate(lines, start=1):
         text = line.strip()
-        match = NAACL.fullmatch(text)
-        if match is not None:
-            sentence = int(match[1])
-            sure = match[4] != "P"
-            link = (int(match[2]), int(match[3]))
-            items.append(_Item(sentence=sentence, link=link, sure=sure, line=number, text=text))
+        if (match := NAACL.fullmatch(text)) is not None:
+            sentence, i, j = (int(word) for word in match.groups()[:3])
+            items.append(_Item(sentence=sentence, i=i, j=j, sure=match[4] != "P", line=number))
         elif text:
             raise UserError(f"{name}:{number}: {text!r:.80}: not a link; write sentence i j S, or P for possible")
     first = min([1, *(item.sentence for item in items)])
     for item in items:
         yield item._replace(sentence=item.sentence - first)
-
-
-def _from_zero(item: _Item, name: str, settings: LinkSettings) -> Link:
-    """Return the link (source word, target word), counted from 0."""
-    i, j = (word - settings.base for word in item.link)
-    if min(i, j) < 0:
-        raise UserError(
-            f"{name}:{item.line}: {item.text!r} counts words from 0, not from {settings.base};"
-            f" set {settings.key}_base=0"
-        )
-    return i, j
-
-
-def _check_bounds(
-    links: Sequence[tuple[_Item, Link]], sentences: Sequence[tuple[str, str]], name: str, settings: LinkSettings
-) -> None:
-    """Raise UserError for the first link outside its sentences, with the reading under which all links fit."""
-    sizes = [(count_words(source), count_words(target)) for source, target in sentences]
-
-    def fits(item: _Item, i: int, j: int) -> bool:
-        return 0 <= i < sizes[item.sentence][0] and 0 <= j < sizes[item.sentence][1]
-
-    outside = next((item for item, (i, j) in links if not fits(item, i, j)), None)
-    if outside is None:
-        return
-    advice = f"check {settings.key}_base={settings.base}"
-    if settings.base == 0 and all(fits(item, i - 1, j - 1) for item, (i, j) in links):
-        advice = f"words look counted from 1; set {settings.key}_base=1"
-    elif all(fits(item, j, i) for item, (i, j) in links):
-        advice = SWAPPED
-    elif any(side.split() != split_words(side) for side in sentences[outside.sentence]):
-        advice = "only spaces and tabs end words; replace other whitespace in the text, such as U+00A0"
-    first, second = sizes[outside.sentence]
-    raise UserError(
-        f"{name}:{outside.line}: {outside.text} points outside the sentences of {first:,} and"
-        f" {counted(second, 'word')}; {advice}"
-    )
 
 
 def format_pharaoh(links: Iterable[Link]) -> str:

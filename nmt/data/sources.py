@@ -91,12 +91,6 @@ def _by_part(parts: Any, data: DataSettings, needed: Iterable[str]) -> dict[str,
 def source_problems(data: DataSettings, *, needed: Iterable[str], trust: Sequence[str] = ()) -> Iterator[str]:
     """Yield the problems that the class of a data source reports, and the ``needed`` parts without files."""
     yield from missing_files(data.block, needed)
-    train = data.block.get("train")
-    weights = train.get("weights") if isinstance(train, Mapping) else None
-    if data.duplicates is not None and any(weight > 1 for weight in weights or ()):
-        yield (
-            f"data.duplicates={data.duplicates}: drops the copies of data.train.weights={weights}; remove one of them"
-        )
     if data.languages is not None:
         yield from language_problems(data.languages)
     if not isinstance(locate(data.block["_target_"], DATA_SOURCE, trust=trust), type):

@@ -6,15 +6,14 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from io import FileIO
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from nmt.data.invisible import BYTE_ORDER_MARK
-from nmt.data.links import LinkSettings, links_of_first, parse_links, require_links
+from nmt.data.links import LinkSettings, parse_links, require_links
 from nmt.data.pair import Pair
-from nmt.errors import UserError, counted, print_message
+from nmt.errors import UserError, counted
 from nmt.files.compression import is_damage, opener
 
 STDIN = "<stdin>"
@@ -32,14 +31,9 @@ def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
     count = 0
     try:
         with _open_bytes(path) as stream:
-            before = _size_and_time(stream, name)
             for line in decode_lines(stream, name):
                 count += 1
                 yield line
-            if (after := _size_and_time(stream, name)) != before:
-                grew = f"grew while it was read; only its first {counted(count, 'line')} were read"
-                what = grew if after[0] > before[0] else "changed while it was read; run the command again"
-                print_message(f"warning: {name}: {what}")
     except UserError:
         raise
     except Exception as error:
@@ -55,7 +49,7 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
             if b"\0" in raw:
                 raise UserError(f"{name}: not UTF-8 text; convert it to UTF-8")
             if b"\r" in raw.removesuffix(b"\r") and not raw.endswith(b"\n"):  # the only line of its file
-                raise UserError(cr_problem(name))
+                raise UserError(f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < OLD > NEW")
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -67,21 +61,6 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
 
 
-def require_newlines(lines: Iterable[str], name: str | Path) -> Iterator[str]:
-    """Yield the lines of a file. Raises UserError if it is one line with CR inside, as old Macs and Excel write it."""
-    remaining = iter(lines)
-    first = next(remaining, None)
-    if first is None:
-        return
-    second = next(remaining, None) if "\r" in first else ""
-    if second is None:
-        raise UserError(cr_problem(name))
-    yield first
-    if "\r" in first:
-        yield second
-    yield from remaining
-
-
 def missing_problem(file: Path) -> str:
     """Return the error text for the name of a file that is not there, with the folder that it is relative to."""
     if os.path.isdir(file):
@@ -91,53 +70,19 @@ def missing_problem(file: Path) -> str:
     return "no such file" if file.is_absolute() else f"no such file in {Path.cwd()}"
 
 
-def cr_problem(name: str | Path) -> str:
-    """Return the error text for a file whose lines end in CR."""
-    return f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < OLD > NEW"
-
-
-class _File(FileIO):
-    """A file that knows whether its end was read."""
-
-    ended = False
-
-    def read(self, size: int | None = -1, /) -> Any:
-        data = super().read(size)
-        self.ended = not data
-        return data
-
-
 @contextmanager
 def _open_bytes(path: str | Path) -> Iterator[Any]:
-    """Yield a stream of bytes. Raises EOFError if compressed data ends before its file does."""
-    open_stream = opener(str(path))
-    if path == "-":
-        yield _stdin()
-    elif open_stream is open:
-        with open(path, "rb") as stream:
+    """Yield a stream of bytes."""
+    if path != "-":
+        with opener(str(path))(path, "rb") as stream:
             yield stream
-    else:
-        with _File(path) as file, open_stream(file) as stream:
-            yield stream
-            if not file.ended:  # bz2 and lzma stop without a word at data that they cannot read
-                raise EOFError
-
-
-def _stdin() -> BinaryIO:
+        return
     if sys.stdin is None:
         raise UserError(f"{STDIN}: closed; pipe text into the command, or name a file")
     if sys.stdin in _opened and not sys.stdin.isatty():
         raise UserError("-: stdin was read already, and can be read once; name a file for the other text")
     _opened[:] = [sys.stdin]
-    return sys.stdin.buffer
-
-
-def _size_and_time(stream: Any, name: str) -> tuple[int, int]:
-    """Return the size of a regular file, and the time at which it was changed last; zeros for stdin and pipes."""
-    if name == STDIN or not os.path.isfile(stream.fileno()):
-        return 0, 0
-    status = os.fstat(stream.fileno())
-    return status.st_size, status.st_mtime_ns
+    yield sys.stdin.buffer
 
 
 def _read_problem(name: str, count: int, error: Exception) -> str:
@@ -163,24 +108,18 @@ def read_pairs(
 
     ``links`` has one of the formats of ``nmt.data.links``. i counts source words and j target words, from
     ``links_base``. Raises UserError if the files have different numbers of lines, if they are empty and ``allow_empty``
-    is not set, or if a link is malformed or points outside its sentences. If there are more than ``limit`` pairs, only
-    their links are read, and the file may end after them.
+    is not set, or if a link is malformed or points outside its sentences.
     """
     pairs = list(iterate_pairs(source, target, allow_empty=allow_empty))
-    cut = limit is not None and limit < len(pairs)
-    pairs = pairs[:limit]
-    if links is None:
-        return pairs
-    sentences = [(pair.source, pair.target) for pair in pairs]
-    lines = list(read_lines(links))
-    kept = links_of_first(lines, len(pairs)) if cut else lines
-    golds = parse_links(kept, str(links), LinkSettings(links_base), sentences=sentences)
-    if not cut or not any(line.strip() for line in lines):  # the first sentences alone may have no links
+    if links is not None:
+        sentences = [(pair.source, pair.target) for pair in pairs]
+        golds = parse_links(list(read_lines(links)), str(links), LinkSettings(links_base), sentences=sentences)
         require_links(golds, str(links))
-    return [
-        Pair(*sides, tuple(sorted(gold.sure)), tuple(sorted(gold.possible - gold.sure)))
-        for sides, gold in zip(sentences, golds, strict=True)
-    ]
+        pairs = [
+            Pair(*sides, tuple(sorted(gold.sure)), tuple(sorted(gold.possible - gold.sure)))
+            for sides, gold in zip(sentences, golds, strict=True)
+        ]
+    return pairs[:limit]
 
 
 def iterate_pairs(source: str | Path, target: str | Path, *, allow_empty: bool = False) -> Iterator[Pair]:
@@ -193,20 +132,12 @@ def iterate_lines(*paths: str | Path, allow_empty: bool = False) -> Iterator[tup
     """Yield line n of every file, for each n. Raises UserError at the end of the shortest file."""
     if (count := paths.count("-")) > 1:
         raise UserError(f"-: stdin is one file, not {count}; name the other files")
-    files = [require_newlines(read_lines(path, allow_empty=allow_empty), path) for path in paths]
+    files = [read_lines(path, allow_empty=allow_empty) for path in paths]
     for count, lines in enumerate(zip_longest(*files)):
         if None in lines:
-            counts = [
-                count + (line is not None) + sum(1 for _ in file) for file, line in zip(files, lines, strict=True)
-            ]
-            for path, other in zip(paths[1:], counts[1:], strict=True):
-                _require_equal_length(paths[0], counts[0], path, other)
+            rest = [(line is not None) + sum(1 for _ in file) for file, line in zip(files, lines, strict=True)]
+            counts = [f"{path} has {counted(count + more, 'line')}" for path, more in zip(paths, rest, strict=True)]
+            raise UserError(
+                f"{', '.join(counts)}: line n of one must belong to line n of the others; give files of equal length"
+            )
         yield lines
-
-
-def _require_equal_length(first: str | Path, first_count: int, second: str | Path, second_count: int) -> None:
-    if first_count != second_count:
-        raise UserError(
-            f"{first} has {counted(first_count, 'line')}, {second} has {counted(second_count, 'line')}:"
-            " line n of one must belong to line n of the other; give files of equal length"
-        )

@@ -6,7 +6,6 @@ import bz2
 import gzip
 import io
 import lzma
-import os
 import sys
 from pathlib import Path
 
@@ -61,8 +60,8 @@ def test_pairs_are_read_with_sure_and_possible_links(tmp_path: Path) -> None:
     links = write(tmp_path / "a.links", b"1-1 2p1 2-2\n\n")
     pair = read_pairs(source, target, links, links_base=1)[0]
     assert (pair.links, pair.possible) == (((0, 0), (1, 1)), ((1, 0),))
-    with pytest.raises(UserError, match=r"a\.links:2: 0-0 points outside the sentences of 0 and 1 word;"):
-        read_pairs(source, target, write(tmp_path / "a.links", b"0-0\n0-0\n"))
+    assert read_pairs(source, target, links, links_base=1, limit=1) == [pair]
+    expect_error(r"a\.links:2: ", read_pairs, source, target, write(tmp_path / "a.links", b"0-0\n0-0\n"))
 
 
 TEXT = "ein Haus\ndas größere Haus\n"
@@ -83,7 +82,7 @@ def test_compressed_text_is_read_and_written_by_the_end_of_its_name(tmp_path: Pa
     damaged = PACK[ending](TEXT.encode() * 99)
     file.write_bytes(damaged + damaged)
     assert len([*read_lines(file)]) == 2 * 99 * 2
-    for content in (damaged[:-9], damaged[:20] + b"?" * 9 + damaged[29:], damaged + b"?", damaged + b"?" * 99999):
+    for content in (damaged[:-9], damaged[:20] + b"?" * 9 + damaged[29:]):
         file.write_bytes(content)
         expect_error(str(file), list, read_lines(file))
 
@@ -108,40 +107,14 @@ def test_what_is_not_utf8_text_is_refused(
     expect_error(name, list, read_lines(name))
 
 
-def test_pairs_whose_lines_end_in_cr_are_not_one_long_pair(tmp_path: Path) -> None:
-    source, target = write(tmp_path / "a.en", b"a man\ra dog\r"), write(tmp_path / "a.de", b"ein Mann\rein Hund")
-    expect_error(str(source), read_pairs, source, target)
-    write(source, b"a\rman\na dog\n")
-    write(target, b"ein Mann\nein\rHund\n")
-    assert read_pairs(source, target) == [Pair("a\rman", "ein Mann"), Pair("a dog", "ein\rHund")]
-
-
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r\ufeff\x00")), min_size=1))
 def test_utf8_text_is_taken_for_no_other_format(lines: list[str]) -> None:
     assert list(decode_lines([f"{line}\n".encode() for line in lines], "x")) == lines
 
 
-@pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
-def test_a_file_that_changes_while_it_is_read_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    file = tmp_path / name
-    write_lines(file, ["a dog"] * 9)
-    lines = read_lines(file)
-    next(lines)
-    assert len([*read_lines(file), *lines]) == 17 and capsys.readouterr().err == ""
-    lines = read_lines(file)
-    next(lines)
-    os.utime(file, (0, 0))  # as an editor does that saves
-    list(lines)
-    assert capsys.readouterr().err == f"warning: {file}: changed while it was read; run the command again\n"
-    lines = read_lines(file)
-    next(lines)
-    with file.open("ab") as log:
-        log.write(file.read_bytes())
-    count = 1 + len([*lines])
-    expected = f"warning: {file}: grew while it was read; only its first {count} lines were read\n"
-    assert capsys.readouterr().err == expected
+def test_files_of_different_lengths_are_refused(tmp_path: Path) -> None:
+    source, target = write(tmp_path / "a.en", b"a\nb\n"), write(tmp_path / "a.de", b"x\ny\nz\n")
+    expect_error(r"a\.en has 2 lines, .*a\.de has 3 lines", read_pairs, source, target)
 
 
 def test_stdin_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
