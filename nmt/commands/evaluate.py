@@ -20,7 +20,6 @@ from nmt.commands.options import (
 )
 from nmt.commands.streams import require_stdout
 from nmt.data.links import Links, LinkSettings
-from nmt.data.pair import Pair
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.inference.scores import EvaluationSettings, ignore_case
@@ -135,80 +134,47 @@ def _score_link_file(options: EvaluateOptions) -> tuple[list[str], dict[str, Any
 
 def _score_texts(options: EvaluateOptions) -> tuple[list[str], dict[str, Any]]:
     """Return the output, as lines and as JSON, for translations of a file or of a model."""
+    from nmt.alignment.aer import AER_METHOD, SIGNATURES, read_gold, score_lines
     from nmt.data.text_files import read_pairs
     from nmt.inference.confidence import calibrate
-
-    assert options.tgt is not None
-    if options.hypotheses is not None:
-        pairs = read_pairs(options.hypotheses, options.tgt)
-        return _output(
-            [pair.source for pair in pairs],
-            [pair.target for pair in pairs],
-            lowercase=bool(options.lowercase),
-            tokenizer=options.evaluation.tokenizer,
-        )
-    assert options.model is not None and options.src is not None
-    pairs = read_pairs(options.src, options.tgt)
-    golds = None
-    if options.links is not None:
-        from nmt.alignment.aer import read_gold
-
-        golds = read_gold(options.links, LinkSettings(options.links_base), pairs)
-    translator = load_model(options.model, replace(options.load_settings, engine=options.engine))
-    if golds is not None:
-        require_attention(translator, f"links={options.links}")
-        _ = translator.trained  # links need torch: if it is missing, the error comes before the translations
-    sources = [pair.source for pair in pairs]
-    warn = warn_of_line(options.src, EMPTY)
-    translations = translate_lines(translator, sources, options.search, on_failure=warn)
-    lowercase = ignore_case(options.lowercase, trained_on_lowercase=translator.lowercase)
-    references = [pair.target for pair in pairs]
-    return _output(
-        [translation.text for translation in translations],
-        references,
-        lowercase=lowercase,
-        tokenizer=options.evaluation.tokenizer or translator.score_tokenizer,
-        calibration=calibrate(translations, references, lowercase=lowercase),
-        links=None if golds is None else _score_model_links(translator, pairs, golds, options),
-    )
-
-
-def _output(
-    hypotheses: list[str],
-    references: list[str],
-    *,
-    lowercase: bool,
-    tokenizer: str | None,
-    calibration: float | None = None,
-    links: AlignmentScores | None = None,
-) -> tuple[list[str], dict[str, Any]]:
-    """Return the scores of the translations, and those of links and confidences, if any, as lines and as JSON."""
     from nmt.inference.scores import choose_tokenizer, corpus_scores, print_hints
 
+    source = options.src if options.hypotheses is None else options.hypotheses
+    assert source is not None and options.tgt is not None
+    pairs = read_pairs(source, options.tgt)
+    texts, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    lowercase, tokenizer = bool(options.lowercase), options.evaluation.tokenizer
+    confidence: float | None = None
+    links: AlignmentScores | None = None
+    if options.model is not None:
+        golds = None if options.links is None else read_gold(options.links, LinkSettings(options.links_base), pairs)
+        translator = load_model(options.model, replace(options.load_settings, engine=options.engine))
+        if golds is not None:
+            require_attention(translator, f"links={options.links}")
+            _ = translator.trained  # links need torch: if it is missing, the error comes before the translations
+        translations = translate_lines(translator, texts, options.search, on_failure=warn_of_line(source, EMPTY))
+        links = None if golds is None else _score_model_links(translator, texts, references, golds, options)
+        lowercase = ignore_case(options.lowercase, trained_on_lowercase=translator.lowercase)
+        tokenizer = tokenizer or translator.score_tokenizer
+        confidence = calibrate(translations, references, lowercase=lowercase)
+        texts = [translation.text for translation in translations]
     choice = choose_tokenizer(references, tokenizer)
-    scores = corpus_scores(hypotheses, references, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
-    print_hints(choice, hypotheses, references)
+    scores = corpus_scores(texts, references, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
+    print_hints(choice, texts, references)
     signatures = scores.signatures
-    lines = [
-        f"BLEU {scores.bleu:.2f}  {signatures['bleu']}",
-        f"chrF {scores.chrf:.2f}  {signatures['chrf']}",
-        f"TER {scores.ter:.2f}  {signatures['ter']}",
-    ]
+    names = {"BLEU": scores.bleu, "chrF": scores.chrf, "TER": scores.ter}
+    lines = [f"{name} {value:.2f}  {signatures[name.lower()]}" for name, value in names.items()]
     if links is not None:
-        from nmt.alignment.aer import AER_METHOD, SIGNATURES, score_lines
-
         lines += score_lines(links, AER_METHOD)
         signatures = {**signatures, **SIGNATURES, "aer": AER_METHOD}
-    if calibration is not None:
-        lines.append(f"confidence {calibration:.2f}  Spearman's rho with the chrF of a line")
+    if confidence is not None:
+        lines.append(f"confidence {confidence:.2f}  Spearman's rho with the chrF of a line")
     return lines, {
-        "bleu": scores.bleu,
-        "chrf": scores.chrf,
-        "ter": scores.ter,
+        **{name.lower(): value for name, value in names.items()},
         "precision": links and links.precision,
         "recall": links and links.recall,
         "aer": links and links.error_rate,
-        "confidence": calibration,
+        "confidence": confidence,
         "sentences": len(references),
         "lowercase": lowercase,
         "tokenizer": choice.tokenizer,
@@ -217,17 +183,18 @@ def _output(
 
 
 def _score_model_links(
-    translator: Translator, pairs: Sequence[Pair], golds: Sequence[Links], options: EvaluateOptions
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    golds: Sequence[Links],
+    options: EvaluateOptions,
 ) -> AlignmentScores:
     """Score the links of the force-decoded references."""
     from nmt.alignment.aer import alignment_scores
     from nmt.inference.forced_decoding import forced_links
 
-    assert options.src is not None and options.links is not None
-    sources = [pair.source for pair in pairs]
-    targets = [pair.target for pair in pairs]
-    warn = warn_of_line(options.src, "it is not aligned")
-    lost = LostWords({"source": options.src, "target": str(options.tgt)})
+    lost = LostWords({"source": str(options.src), "target": str(options.tgt)})
+    warn = warn_of_line(str(options.src), "it is not aligned")
     links = forced_links(translator, sources, targets, on_failure=warn, on_lost=lost.add)
     lost.warn()
     return alignment_scores(links, golds)

@@ -31,7 +31,7 @@ SHORTLIST = "shortlist.npz"
 NEXT = ".after"
 """The step graph appends this to the name of a state field when it returns the next state."""
 ALL_LOG_PROBS = "all_log_probs"
-"""Output of a step graph, if k is -1: the log-probabilities of all pieces by id. Earlier exports do not have it."""
+"""Output of a step graph, if k is -1: the log-probabilities of all pieces by id."""
 # Inputs of a step graph with a shortlist: the output layer for the C target pieces of a batch, with F features.
 OUTPUT_WEIGHT = "output.weight"  # (C, F), or 8-bit integers (F, C)
 OUTPUT_SCALE = "output.weight.scale"  # (C,) of these integers
@@ -87,11 +87,11 @@ class Properties:
     score_tokenizer: str | None = None
     """``evaluation.tokenizer`` of the run that trained the model."""
     longest_source: int | None = None
-    """Number of pieces of the longest training source, with ``</s>``. Folders of earlier versions do not have it."""
+    """Number of pieces of the longest training source, with ``</s>``."""
 
 
 def stored_tokenizer(config: Mapping[str, Any]) -> str | None:
-    """Return ``evaluation.tokenizer`` of a run's configuration, which may come from an earlier version."""
+    """Return ``evaluation.tokenizer`` of a run's configuration."""
     block = config.get("evaluation")
     tokenizer = block.get("tokenizer") if isinstance(block, Mapping) else None
     return tokenizer if isinstance(tokenizer, str) else None

@@ -90,7 +90,7 @@ def load_torch(folder: Path, settings: LoadSettings) -> TrainedModel:
     """
     install = "install torch with pip install nmt-memory-attention" if find_spec("torch") is None else None
     if is_deployment(folder):
-        engines = " and ".join(f"engine={name}" for name in exported_engines(folder)) or "other versions"
+        engines = " and ".join(f"engine={name}" for name in exported_engines(folder))
         raise UserError(
             f"model={folder}: nmt-export output= wrote it for {engines} only; "
             f"name the folder of the training run{f', and {install}' if install else ''}"
