@@ -25,7 +25,7 @@ from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import create_folder
 from nmt.inference.scores import ignore_case, sentence_chrf
 from nmt.inference.translation import Done, n_best_lists
-from nmt.settings.arguments import AtLeast, AtMost, Folder
+from nmt.settings.arguments import AtLeast, AtMost
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
@@ -64,7 +64,7 @@ class DistillOptions(WorkerOptions):
     translations: str | None
     src: str
     tgt: str
-    output: Folder
+    output: str
     min_score: float | None
     min_chrf: Annotated[float, AtLeast(0), AtMost(100)] | None
     rejected: Literal["reference", "drop"]

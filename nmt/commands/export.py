@@ -13,7 +13,7 @@ from nmt.commands.streams import require_stdout
 from nmt.errors import UserError
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
 from nmt.inference.run_files import CARD_FILE, has_adapter
-from nmt.settings.arguments import Count, Folder
+from nmt.settings.arguments import Count
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
@@ -40,7 +40,7 @@ class ExportOptions:
     """The settings in conf/export.yaml."""
 
     model: str
-    output: Folder | None
+    output: str | None
     engine: OnnxEngineName | None
     shortlist: Count | None
     corpus: str | None

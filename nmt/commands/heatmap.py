@@ -25,7 +25,7 @@ from nmt.files.atomic import own_folder, require_own
 from nmt.inference.engines import EngineName
 from nmt.inference.run_files import ALIGNMENTS
 from nmt.search.options import SearchOptions
-from nmt.settings.arguments import Count, Folder
+from nmt.settings.arguments import Count
 
 if TYPE_CHECKING:
     from nmt.alignment.page import Example
@@ -70,7 +70,7 @@ class HeatmapOptions(ModelOptions):
     model: str
     src: str
     tgt: str | None
-    output: Folder
+    output: str
     format: Literal["png", "svg", "pdf", "html"]
     title: bool
     granularity: Literal["word", "piece"]

@@ -12,7 +12,7 @@ from nmt.commands.options import command, output_folder
 from nmt.commands.streams import require_stdout
 from nmt.data.sources import DataSettings, is_prepared, load_pairs, source_problems
 from nmt.errors import counted, print_message
-from nmt.settings.arguments import Count, Folder
+from nmt.settings.arguments import Count
 from nmt.settings.build import build, problems
 from nmt.training.settings import TextSettings
 
@@ -39,7 +39,7 @@ To train on the folder: nmt-train data=prepared data.folder=data/mine"""
 class PrepareOptions(TextSettings):
     """The settings in conf/prepare.yaml."""
 
-    output: Folder
+    output: str
     workers: Count
     trust: list[str]
 

@@ -30,7 +30,7 @@ from nmt.inference.run_files import (
     has_adapter,
 )
 from nmt.inference.scores import DEFAULT, EvaluationSettings, choose_tokenizer
-from nmt.settings.arguments import AtLeast, AtMost, Count, Folder, Threads
+from nmt.settings.arguments import AtLeast, AtMost, Count, Threads
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
@@ -45,7 +45,7 @@ class CompareOptions:
 
     models: list[str] | None
     name: str
-    runs: Folder
+    runs: str
     baseline: str | None
     beams: list[Annotated[int, AtLeast(1), AtMost(1000)]]
     engines: list[Literal["torch", "onnx", "onnx-int8"]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import inspect
 import reprlib
-import sys
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -73,18 +72,6 @@ class Within:
         return f"must be at least {self.low:g} and less than {self.high:g}"
 
 
-@dataclass(frozen=True)
-class FolderName:
-    """Bound of the name of a folder: not ``-``, which means stdout, or a ``~`` that no shell has replaced."""
-
-    def holds(self, value: str) -> bool:
-        return value != "-" and not value.startswith("~/")
-
-    def __str__(self) -> str:
-        return "must be the name of a folder: - is stdout, and ~ works only without quotes; write $HOME for ~"
-
-
-Folder = Annotated[str, FolderName()]
 Count = Annotated[int, AtLeast(1)]
 NonNegative = Annotated[float, AtLeast(0)]
 Positive = Annotated[float, Above(0)]
@@ -186,9 +173,6 @@ class TypeCheck:
             if isinstance(number, float) and isnan(number):  # it violates every bound
                 del bounds[1:]
             messages = [f"{name}={self.show(value)}: {message}" for message in bounds]
-        if not messages and isinstance(value, str):
-            folders = [note for note in notes if isinstance(note, FolderName)]
-            messages = [f"{name}={self.show(value)}: {note}" for note in folders if not note.holds(value)]
         yield from messages
 
     def _union(self, value: Any, choices: Sequence[Any], name: str) -> Iterator[str]:
@@ -310,24 +294,10 @@ def iterable(values: Any, name: str, *, what: str) -> Iterable[Any]:
     Raises TypeError, which calls it ``name``, for one string, bytes, a mapping, a set, a table, and anything else that
     cannot be iterated.
     """
-    problem = None
-    if isinstance(values, str):
-        problem = f"one string; give a list of {what}"
-    elif isinstance(values, bytes | bytearray | memoryview | Mapping):
-        problem = f"{type(values).__name__}; give a list of {what}"
-    elif isinstance(values, set | frozenset):
-        problem = f"{type(values).__name__}, which has no order; give a list of {what}"
-    elif hasattr(values, "iloc") and hasattr(values, "columns"):  # iterating a DataFrame gives the names of its columns
-        part = "its rows: .to_dict('records')" if "rows" in what else "one of its columns"
-        problem = f"{type(values).__name__}, a table; give a list of {what}, such as {part}"
-    else:
-        try:
-            iter(values)
-        except TypeError:
-            problem = f"{type(values).__name__}; give a list of {what}"
-    if problem is not None:
-        raise TypeError(f"{name}={brief(values)}: {problem}")
-    return values  # type: ignore[no-any-return]
+    unordered = isinstance(values, str | bytes | Mapping | set | frozenset)
+    if unordered or hasattr(values, "columns") or not isinstance(values, Iterable):  # a DataFrame gives its columns
+        raise TypeError(f"{name}={brief(values)}: {type(values).__name__}; give a list of {what}")
+    return values
 
 
 def brief(value: Any) -> str:
@@ -356,16 +326,8 @@ def _annotations(function: Any) -> dict[str, Any]:
 
 def is_missing(value: Any) -> bool:
     """Return whether a table has no value here: None, NaN, a masked cell, or NA of pandas."""
-    if value is None:
-        return True
-    if isinstance(value, float):
-        return isnan(value)
-    # These values exist only where their package is loaded.
-    numpy = sys.modules.get("numpy")
-    pandas = sys.modules.get("pandas")
-    if numpy is not None and (value is numpy.ma.masked or (isinstance(value, numpy.floating) and numpy.isnan(value))):
-        return True
-    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
+    missing = ("NAType", "NaTType", "MaskedConstant")  # of packages that need not be installed
+    return value is None or type(value).__name__ in missing or (isinstance(value, Real) and value != value)
 
 
 def suggestion(word: str, choices: Any, *, before: str = "") -> str:

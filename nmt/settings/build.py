@@ -6,12 +6,12 @@ Files and Hydra hold plain data. ``problems`` checks it against a dataclass, and
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
 
 from nmt.errors import UserError
-from nmt.settings.arguments import Size, TypeCheck, annotations_of, base_constructors, optional_keys, parameters_of
+from nmt.settings.arguments import Size, TypeCheck, annotations_of, optional_keys, parameters_of
 from nmt.settings.plugins import Block, Plugin, PluginSettings, locate
 
 Settings = TypeVar("Settings")
@@ -37,19 +37,10 @@ class ModelSettings:
     @staticmethod
     def of(config: Mapping[str, Any]) -> ModelSettings:
         """Return the groups of the model from a stored configuration, which has other groups too."""
-        current = without_removed(config)
-        return build(ModelSettings, {name: current[name] for name in MODEL_GROUPS})
+        return build(ModelSettings, {name: config[name] for name in MODEL_GROUPS})
 
 
 MODEL_GROUPS = tuple(item.name for item in fields(ModelSettings))
-
-
-def without_removed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored configuration without a key of earlier versions, if it has the value that is now the only one."""
-    attention = config.get("attention")
-    if not isinstance(attention, dict) or attention.get("directions") != "forward":
-        return {**config}
-    return {**config, "attention": {key: value for key, value in attention.items() if key != "directions"}}
 
 
 def problems(value: Any, schema: Any, key: str, trust: Sequence[str] = ()) -> Iterator[str]:
@@ -112,27 +103,10 @@ class ConfigCheck(TypeCheck):
         hints = {**dict.fromkeys(named, Any), **annotations_of(target)}
         hints = {name: plugin.bounds.get(name, hints[name]) for name in named - point.supplied}
         optional = point.defaults | {name for name, item in parameters.named.items() if item.default is not item.empty}
-        yield from _dropped_arguments(target, point.supplied - named, key)
         if plugin.shared is not None:
             hints |= plugin.shared.shared_keys()
             optional |= optional_keys(plugin.shared)
         yield from replace(self, plugin=plugin).keys(settings, hints, optional, key)
-
-
-def _dropped_arguments(target: Callable[..., Any], names: Set[str], key: str) -> Iterator[str]:
-    """Yield the supplied arguments ``names`` that a base class uses, but that a constructor does not pass on to it.
-
-    The base class would use its default, such as a maximum length of 100, whatever the text is.
-    """
-    for constructor in base_constructors(target):
-        parameters = parameters_of(constructor).named
-        for name in sorted(names & parameters.keys()):
-            owner = constructor.__qualname__.rpartition(".")[0]
-            yield (
-                f"{key}._target_={target.__module__}.{target.__qualname__}: does not pass {name} on to {owner}, which "
-                f"would use {name}={parameters[name].default}; add {name} or **rest to its constructor"
-            )
-        return
 
 
 def build(schema: type[Settings], value: Mapping[str, Any]) -> Settings:

@@ -18,19 +18,6 @@ from pathlib import Path
 LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 CGROUPS = Path("/sys/fs/cgroup")
 CPUINFO = Path("/proc/cpuinfo")
-FLAGS = {
-    "avx2": "AVX2",
-    "avx512f": "AVX-512",
-    "avx_vnni": "VNNI",
-    "avx512_vnni": "VNNI",
-    "avx512_bf16": "bfloat16",
-    "amx_tile": "AMX",
-    "asimd": "NEON",
-    "asimddp": "dot products",
-    "i8mm": "8-bit products",
-}
-"""The names of flags in /proc/cpuinfo, on x86 and ARM."""
-
 # Only the text of the message tells: torch has no exception class for this on a CPU, and onnxruntime has none at all.
 # "can't allocate memory" is torch's text on Linux.
 # The last three come from loading a library and from starting a thread, in Python and in C++.
@@ -201,25 +188,10 @@ def peak_memory_mb() -> float | None:
 
 def processor_name() -> str:
     """Return the processor's name; Linux reports it in a file only."""
-    return _entry("model name") or platform.processor() or platform.machine()
-
-
-def instruction_sets() -> list[str] | None:
-    """Return the vector instructions by name, such as AVX2; None where the system has no list of them."""
-    flags = _entry("flags") or _entry("Features")
-    if flags is None:
-        return None
-    present = set(flags.split())
-    return list(dict.fromkeys(name for flag, name in FLAGS.items() if flag in present))
-
-
-def _entry(key: str) -> str | None:
-    """Return the first value of ``key`` in /proc/cpuinfo; None if it is missing."""
-    try:
-        lines = CPUINFO.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return None
-    return next((value for name, _, value in (line.partition(": ") for line in lines) if name.strip() == key), None)
+    name = None
+    if CPUINFO.is_file():
+        name = re.search(r"^model name\s*: (.+)$", CPUINFO.read_text(encoding="utf-8"), re.MULTILINE)
+    return name[1] if name else platform.processor() or platform.machine()
 
 
 def installed(package: str) -> str | None:

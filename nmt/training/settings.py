@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from nmt.data.sources import DataSettings, PreparedData
 from nmt.inference.scores import EvaluationSettings
 from nmt.search.options import SearchOptions
-from nmt.settings.arguments import Above, AtLeast, AtMost, Count, Folder, NonNegative, Positive, Share, Size, Threads
+from nmt.settings.arguments import Above, AtLeast, AtMost, Count, NonNegative, Positive, Share, Size, Threads
 from nmt.settings.build import ModelSettings
 from nmt.settings.plugins import Block, Plugin, PluginSettings
 from nmt.text.tokenizer import TokenizerSettings
@@ -107,7 +107,7 @@ class Train(ModelSettings, TextSettings):
     evaluation: EvaluationSettings
     logger: Annotated[Block, LOGGER] | None = None
     name: str
-    runs: Folder
+    runs: str
     seed: Annotated[int, AtLeast(0), AtMost(2**32 - 1)]  # the range that NumPy accepts
     threads: Threads | None
     device: str

@@ -9,19 +9,10 @@ from nmt.system.machine import is_out_of_memory
 
 # As the libraries wrote them under ``ulimit -v``.
 MESSAGES = [
-    RuntimeError(
-        "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
-        "allocate 4294967296 bytes. Error code 12 (Cannot allocate memory)"
-    ),
-    RuntimeError(
-        "/onnxruntime_src/onnxruntime/core/platform/posix/env.cc:327 onnxruntime::{anonymous}::PosixThread::"
-        "PosixThread(…) pthread_create failed, error code: 12 error msg: Cannot allocate memory"
-    ),
-    RuntimeError("DefaultCPUAllocator: not enough memory"),
-    RuntimeError("std::bad_alloc"),
-    RuntimeError("can't start new thread"),
+    RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4294967296 bytes."),
+    RuntimeError("pthread_create failed, error code: 12 error msg: Cannot allocate memory"),
+    *map(RuntimeError, ("DefaultCPUAllocator: not enough memory", "std::bad_alloc", "can't start new thread")),
     RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"),
-    OSError(12, "Cannot allocate memory"),
     ImportError("libtorch_cpu.so: failed to map segment from shared object"),
     MemoryError("malloc of size 1073741824 failed"),
 ]
