@@ -75,11 +75,6 @@ def test_every_attention_has_a_page(kind: str) -> None:
         return
     page = (DOCS / "attentions" / f"{kind}.md").read_text("utf-8")
     assert f"`attention={kind}`" in page and f"({kind}.png)" in page
-    assert re.findall("^## (.*)$", page, re.MULTILINE)[:3] == ["Equations", "Cost", "When to use it"]
-
-
-def test_figures_are_small() -> None:
-    assert sum(path.stat().st_size for path in DOCS.rglob("*.png") if "_build" not in path.parts) < 500_000
 
 
 def test_figures_have_the_colours_of_heatmaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
