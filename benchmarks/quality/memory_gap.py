@@ -27,8 +27,6 @@ from benchmarks.runs import Runs, evaluate
 
 HERE = "benchmarks.quality.memory_gap_kinds"
 MEMORY = ["attention=memory"]
-HEADS = ["attention=multi_head", "attention@attention.inner=memory"]
-FEED = ["decoder.input_feeding=true", "decoder.output_layer=direct"]
 TEACHER = "guide.model={runs}/bahdanau-s{seed}"  # the cell bahdanau, which has to be trained before
 
 
@@ -44,46 +42,14 @@ CELLS = {
     "memory": MEMORY,
     "located_memory": ["attention=located_memory"],
     "abc": ["attention=abc"],
-    "content read": variant("ContentRead"),
-    "content read, softmax": [*variant("ContentRead"), "attention.read_score=softmax"],
     "normalised": variant("NormalisedRead"),
-    "normalised, softmax": [*variant("NormalisedRead"), "attention.read_score=softmax"],
-    "content read, normalised": variant("NormalisedContentRead"),
-    "sharp write": variant("SharpWrite"),
     "located write": variant("LocatedWrite"),
-    "sharp write, content read, softmax": [*variant("SharpContentRead"), "attention.read_score=softmax"],
-    "sharper located write": variant("SharperLocatedWrite"),
-    "sharper located write, content read, softmax": [
-        *variant("SharperLocatedContentRead"),
-        "attention.read_score=softmax",
-    ],
-    "located write, content read, softmax": [*variant("LocatedContentRead"), "attention.read_score=softmax"],
-    "8 heads": HEADS,
-    "8 heads, normalised": [*HEADS, f"attention.inner._target_={HERE}.NormalisedRead", "trust=[benchmarks]"],
-    "abc write, memory read": variant("AbcWrite", "abc"),
-    "network read": variant("NetworkRead"),
-    "bias": variant("BiasRead"),
-    "no dropout of queries": [*MEMORY, f"decoder._target_={HERE}.ClearQueryDecoder", "trust=[benchmarks]"],
-    "context fed": [*MEMORY, *FEED],
     "content read only, softmax": [*variant("ContentOnlyRead"), "attention.read_score=softmax"],
-    "content read, context fed": [*variant("ContentRead"), *FEED],
-    "bahdanau, context fed": ["attention=bahdanau", *FEED],
     "contexts of bahdanau": [*MEMORY, "guide=contexts", TEACHER],
-    "two layers": [*MEMORY, "encoder.layers=2", "decoder.layers=2"],
-    "bahdanau, two layers": ["attention=bahdanau", "encoder.layers=2", "decoder.layers=2"],
+    "no encodings": [*MEMORY, "attention.position_encoding=false"],
     "K = 8": [*MEMORY, "attention.slots=8"],
-    "located_memory, K = 8": [*variant("GeneralMeanLocatedRead", "located_memory"), "attention.slots=8"],
-    "located_memory, general": variant("GeneralLocatedRead", "located_memory"),
-    "located_memory, means": variant("MeanLocatedRead", "located_memory"),
-    "located_memory, general, means": variant("GeneralMeanLocatedRead", "located_memory"),
     "K = 64": [*MEMORY, "attention.slots=64"],
     "K = 128": [*MEMORY, "attention.slots=128"],
-    "rate 0.002": [*MEMORY, "optimizer.lr=0.002"],
-    "rate 0.008": [*MEMORY, "optimizer.lr=0.008"],
-    "no encodings": [*MEMORY, "attention.position_encoding=false"],
-    "sigmoid, sigmoid": [*MEMORY, "attention.write_score=sigmoid"],
-    "sigmoid, softmax": [*MEMORY, "attention.write_score=sigmoid", "attention.read_score=softmax"],
-    "softmax, softmax": [*MEMORY, "attention.read_score=softmax"],
 }
 HALF = ["encoder.hidden_size=256", "decoder.hidden_size=256", "encoder.dropout=0.3", "decoder.dropout=0.3"]
 BEAM = 5
