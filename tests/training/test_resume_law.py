@@ -74,7 +74,7 @@ def test_resumed_run_equals_the_uninterrupted_one(
     run: Path, words: list[str], stops: list[int], killed_after: int | None
 ) -> None:
     """Also the metrics of the updates that a killed run repeats are logged once."""
-    check_resumed([*TINY, "batches.max_tokens=300", *words], stops, killed_after=killed_after)
+    check_resumed([*TINY, "batches.max_tokens=255", *words], stops, killed_after=killed_after)
 
 
 @pytest.mark.thorough
