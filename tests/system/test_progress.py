@@ -22,7 +22,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The number of seconds since the start, which the test decides."""
     now = [1000.0]
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
-    monkeypatch.setattr("time.time", lambda: now[0])
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
     return now
 
 
