@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 train: $(STAMP)
 	$(BIN)/nmt-train
 
-# The tests for every change of the code, in at most five minutes on two cores.
+# The tests for every change of the code, in a few minutes on two cores.
 test: $(STAMP)
 	$(PYTEST) -m "not slow and not thorough"
 
