@@ -166,5 +166,5 @@ def test_a_model_without_attention_aligns_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pairs", [["ab"], [("a",)], [("a", 3)], [("a", "b", "c")]])
 def test_wrong_pairs_are_rejected(folder: Path, pairs: list[object]) -> None:
-    with pytest.raises(TypeError, match=r"pairs\[0\]=.*: must be \(source, translation\), both strings"):
+    with pytest.raises(TypeError, match=r"^(pairs|targets)\[0\]="):
         nmt.Translator.load(folder, engine="torch").score(pairs)  # type: ignore[arg-type]
