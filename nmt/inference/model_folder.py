@@ -58,7 +58,7 @@ class TrainedModel:
                 signed=attention.signed,
             ),
             lowercase=bool(data["lowercase"]),
-            remove_invisible=data.get("remove_invisible"),  # earlier versions had none
+            remove_invisible=data.get("remove_invisible"),
             score_tokenizer=stored_tokenizer(self.config),
             longest_source=self.longest_source,
         )

@@ -15,7 +15,7 @@ import os
 import shlex
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -81,6 +81,8 @@ class OnnxModel:
     engine_name: OnnxEngineName
     source: Tokenizer
     target: Tokenizer
+    process: int = field(default_factory=os.getpid, init=False, compare=False)
+    """The process that loaded the model."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_onnx, (self.root, replace(self.settings, engine=self.engine_name))  # sessions cannot be pickled
@@ -91,7 +93,11 @@ class OnnxModel:
 
     @property
     def thread_count(self) -> int:
-        return self.settings.threads or usable_cores()
+        """The number of CPU threads: that of the settings, or of all cores; 1 in a forked child.
+
+        The threads of onnxruntime end in a fork, and a child that gave them work would wait for ever.
+        """
+        return 1 if os.getpid() != self.process else self.settings.threads or usable_cores()
 
     @property
     def workers(self) -> int:
