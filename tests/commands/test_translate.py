@@ -59,7 +59,7 @@ def test_a_glossary_without_effect_is_named(
 
 
 def test_n_best_lists_have_the_format_of_moses(model: Path, call: Call) -> None:
-    printed = call(translate, f"model={model}", "search.n_best=3", stdin=b"the dog\n\na cat\n")
+    printed = call(translate, f"model={model}", "search.n_best=3", stdin=b"the dog\n\na cat")
     lines = [line.split(" ||| ") for line in printed.lines]
     assert [line[0] for line in lines] == ["0", "0", "0", "1", "2", "2", "2"]
     n_best = Translator.load(model).translate(["the dog"], SearchOptions(n_best=3))[0].n_best

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sacrebleu.significance import PairedTest
 from nmt.comparison.figures import Point, pareto_front, timed_points
 from nmt.comparison.measures import (
     Bucket,
+    Measurements,
     alignment_entropies,
     length_buckets,
     length_ratio,
@@ -23,7 +25,9 @@ from nmt.comparison.measures import (
     repetition_rate,
     spread_rows,
 )
-from nmt.comparison.records import Record, save_csv
+from nmt.comparison.models import TestSet as Texts
+from nmt.comparison.quality import Quality
+from nmt.comparison.records import Record, save_csv, select
 
 REFERENCES = ["the old man sees a small dog", "a cat sleeps in the garden", "we have read the long book", "who came ?"]
 GOOD = ["the old man sees a small dog", "a cat sleeps in a garden", "we have read the book", "who came ?"]
@@ -140,6 +144,19 @@ def test_p_value_is_that_of_a_naive_two_sided_bootstrap() -> None:
 
 def test_equal_translations_do_not_differ_significantly() -> None:
     assert {*paired_bootstrap(GOOD, [*GOOD], REFERENCES).values()} == {(0.0, 1.0)}
+
+
+def test_scores_are_stored_for_their_texts_only(tmp_path: Path) -> None:
+    store = Measurements(tmp_path)
+    model: Any = SimpleNamespace(runs=[SimpleNamespace(seed=1, translations=GOOD)])
+    for references, measured in ((REFERENCES, 1), (REFERENCES, 1), (GOOD, 2)):
+        Quality(Texts(REFERENCES, references, None), [], store).differences(model, model)
+        assert store.measured == measured
+
+
+def test_values_of_a_range_of_lengths_are_their_own() -> None:
+    records = [Record("a", "", "bleu", 1.0), Record("a", "", "bleu", 2.0, lengths="1–9")]
+    assert [select(records, "a", "bleu", lengths=lengths) for lengths in ("", "1–9", "3")] == [[1.0], [2.0], []]
 
 
 def test_pareto_front_has_the_points_that_no_other_beats() -> None:

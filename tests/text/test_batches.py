@@ -25,11 +25,11 @@ def random_lengths(rows: int) -> tuple[np.ndarray, np.ndarray]:
     return source, np.maximum(1, source + random.integers(-6, 7, rows)).astype(np.int32)
 
 
-@pytest.fixture(params=[10**6, 20])
+@pytest.fixture(params=[(module.POOL, module.BLOCK), (20, 5)])
 def pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan whole corpora, or small pools of blocks."""
-    monkeypatch.setattr(module, "POOL", request.param)
-    monkeypatch.setattr(module, "BLOCK", min(request.param, 5))
+    monkeypatch.setattr(module, "POOL", request.param[0])
+    monkeypatch.setattr(module, "BLOCK", request.param[1])
 
 
 @pytest.mark.usefixtures("pool")

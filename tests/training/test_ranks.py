@@ -193,6 +193,9 @@ def test_one_process_under_torchrun_needs_no_other(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("MASTER_PORT", "0")
     with connected_processes():
         assert from_first(lambda: "result") == "result"
+        monkeypatch.setattr("nmt.training.distributed.rank", lambda: 1)
+        with pytest.raises(SystemExit, match="^2$"):  # as if rank 0 had failed: it sends no result
+            from_first(lambda: "result")
 
 
 def test_several_processes_need_prepared_text(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
