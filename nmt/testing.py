@@ -400,7 +400,9 @@ def _require_equal(
     close = torch.isclose(actual.double(), expected.double(), rtol=tolerance, atol=tolerance)
     if close.all():
         return
-    difference = (actual.double() - expected.double()).abs().masked_fill(close, 0).flatten(1).amax(1).detach()
+    difference = (
+        (actual.double() - expected.double()).abs().masked_fill(close, 0)[..., None].flatten(1).amax(1).detach()
+    )
     row = int(difference.nan_to_num(float("inf")).argmax())
     heads = len(difference) // len(inputs.mask)
     lengths = inputs.lengths

@@ -185,6 +185,11 @@ class ForgetsToDecay(Sigmoid):
         return Update(torch.sigmoid(self.W_k(states)), states, lambda columns: columns / 2)
 
 
+class ForgetsLength(Sigmoid):
+    def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
+        return super().append(memory._replace(length=0 * memory.length), states, mask)
+
+
 class AppendsWhileNotStreaming(Sigmoid):
     streaming = False
 
@@ -230,6 +235,7 @@ MISTAKES: dict[type[Attention], str] = {  # the law that each breaks
     ReadsOtherRows: "beams",
     IgnoresStart: "parts",
     ForgetsToDecay: "parts",
+    ForgetsLength: "parts",
     AppendsWhileNotStreaming: "parts",
     Detaches: "gradients",
     CrossesRows: "order",
