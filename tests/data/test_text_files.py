@@ -98,6 +98,7 @@ def test_compressed_text_is_read_and_written_by_the_end_of_its_name(tmp_path: Pa
         ("x.txt", b"a dog\ra cat\r"),
         ("x.txt", b"%PDF-1.7\n%\xe2\xe3\n"),
     ],
+    ids=lambda value: value if isinstance(value, str) else len(value),  # gzip stores the time
 )
 def test_what_is_not_utf8_text_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes

@@ -161,7 +161,7 @@ def check_resumed(words: Sequence[str], stops: Sequence[int], *, killed_after: i
         if killed_after is None:
             assert Translator.load(run).translate(["ban"])  # it has a model already
         else:
-            assert 0 < last_step(run) <= stops[-1]  # the checkpoint before the kill
+            assert last_step(run) == killed_after, last_step(run)
         train(["resume=true"])
     assert killed_after is not None or batches == expected
     assert_same_run(run, Path("runs/whole"))
