@@ -251,6 +251,7 @@ def test_a_number_within_a_term_belongs_to_it() -> None:
     glossary = Glossary({"iPhone 15": "Handy", "1": "eins"})
     protected = protect("15 times 1 iPhone 15 for 1,250 {x}", PLACEHOLDER, glossary)
     assert sorted(item.text for item in protected.required) == ["1,250", "15", "Handy", "eins", "{x}"]
+    assert protected.text == "15 times 1 iPhone 15 for 1,250 3"  # a stand-in is none of the numbers of the line
 
 
 @given(text=st.text("abc", max_size=8), data=st.data())

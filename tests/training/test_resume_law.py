@@ -57,7 +57,7 @@ LATE = pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "stops", "killed_after"),
     [
-        (STEPS, [19, 27], None),  # the first one at an update whose loss is logged
+        (STEPS, [12, 19, 27], None),  # the second one at an update whose loss is logged
         pytest.param(["schedule=linear"], [0, 20], None, marks=LATE),  # the first update, and the last of an epoch
         pytest.param([*AVERAGED, "schedule=linear"], [12], None, marks=LATE),
         pytest.param(TRANSFORMER, [25], None, marks=LATE),
