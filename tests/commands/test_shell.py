@@ -40,8 +40,7 @@ shell.run(module.{0})
 def test_module_of_a_command_runs_it() -> None:
     words = "-m nmt.commands.heatmap modle=x".split()
     child = subprocess.run([sys.executable, *words], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True)
-    assert child.returncode == 2
-    assert child.stderr.startswith(b"error: modle: no such key; did you mean model?\n")
+    assert child.returncode == 2 and b" modle=x: " in child.stderr
 
 
 @pytest.fixture

@@ -67,8 +67,12 @@ def format_links(links: Iterable[set[tuple[int, int]]]) -> list[str]:
 
 
 def test_all_commands_count_the_same_words(model: Path, files: Path, call: Call) -> None:
+    warnings = list[set[str]]()
+
     def aer(*words: str) -> float:
-        score: float = json.loads("\n".join(call(evaluate, *words, "json=true").lines))["aer"]
+        printed = call(evaluate, *words, "json=true")
+        warnings.append({*printed.error.splitlines()})
+        score: float = json.loads("\n".join(printed.lines))["aer"]
         return score
 
     sources, targets, draw = random_lines(1, 30), random_lines(2, 30), random.Random(3)
@@ -83,11 +87,13 @@ def test_all_commands_count_the_same_words(model: Path, files: Path, call: Call)
     texts = ["src=src", "tgt=tgt"]
     assert aer("alignments=gold", "links=gold", *texts) == 0
 
-    links = read_links(call(align, f"model={model}", *texts).lines)
+    aligned = call(align, f"model={model}", *texts)
+    links = read_links(aligned.lines)
     assert len(links) == 30 and any(links)
     write_lines("out", format_links(links))
     expected = pytest.approx(aer("alignments=out", "links=gold", *texts))  # no link is outside
     assert aer(f"model={model}", *texts, "links=gold", "search.max_length=5") == expected
+    assert {*aligned.error.splitlines()} <= warnings[-1]  # of words that the tokenizer removes
     translator = Translator.load(model)
     assert translator.align(zip(sources, targets, strict=True)) == links
     assert translator.evaluate(sources, targets, links=golds).aer == expected

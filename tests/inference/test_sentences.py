@@ -188,6 +188,8 @@ def test_long_sentence_fails_its_line_alone() -> None:
     assert texts[0] and not texts[1]
     [(row, reason)] = failures
     assert row == 1 and reason.startswith("sentence 2 of 2: ")
+    groups = translator.translate_groups([["x"], lines], BEAM, on_failure=lambda *failure: failures.append(failure))
+    assert [len(group) for group in groups] == [1, 2] and failures[1:] == [(2, reason)]
     with pytest.raises(UserError, match=r"^lines\[1\]: sentence 2 of 2: "):
         translator.texts(lines, BEAM)
 
