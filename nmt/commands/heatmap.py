@@ -126,8 +126,7 @@ def heatmap(options: HeatmapOptions) -> None:
 def _read(options: HeatmapOptions) -> list[Pair]:
     """Return the first ``limit`` pairs, with their gold links if given. Without ``tgt``, their targets are empty.
 
-    Source and target are read to the end, so that files of unequal length are always an error. Links are needed for
-    the first ``limit`` lines only.
+    The files are read to the end, so that unequal lengths are always an error.
     """
     from nmt.data.text_files import read_lines, read_pairs
 

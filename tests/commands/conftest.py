@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,12 @@ SENTENCES = [
 ]
 
 
-def save_model(
-    folder: Path, attention: str, *, lowercase: bool = False, bidirectional: bool = True, **settings: Any
-) -> Path:
+def save_model(folder: Path, attention: str, *, lowercase: bool = False, **settings: Any) -> Path:
     """Save a model with random weights in ``folder``. How commands treat lines does not depend on training."""
     torch.set_num_threads(1)
     tokenizer = Tokenizer.train(SENTENCES, vocab_size=300)
     block = {"_target_": f"nmt.attention.{attention}", **settings}
-    config = tiny_config(block, size=16, encoder={"bidirectional": bidirectional})
+    config = tiny_config(block, size=16)
     config["data"]["lowercase"] = lowercase
     # The scale makes hypotheses and lines differ. The bias keeps translations from being empty.
     trained = random_trained(config, tokenizer, longest_source=20, seed=1, scale=3.0, eos_bias=-1.5)
@@ -59,11 +57,12 @@ def exported(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def deployment(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A deployment of that model for engine=onnx, with the card of its run. Only for reading."""
+    """A deployment of that model, with the card of its run, in a folder without the run. Only for reading."""
     run = shutil.copytree(model, tmp_path_factory.mktemp("carded") / "run")
     (run / "card.md").write_text("# A model\n")
-    export([f"model={run}", f"output={run.parent}/mine", "engine=onnx"])
-    return run.parent / "mine"
+    folder = tmp_path_factory.mktemp("deployments") / "my_model"
+    export([f"model={run}", f"output={folder}"])
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -122,3 +121,12 @@ def call(printed: Callable[[], Printed], monkeypatch: pytest.MonkeyPatch) -> Cal
         return printed()
 
     return call
+
+
+@pytest.fixture
+def full_disk() -> Iterator[Callable[[int], None]]:
+    """Function that limits the size of the files that this test writes, which stands for a full disk."""
+    resource = pytest.importorskip("resource")
+    used, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (used, hard))

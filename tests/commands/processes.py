@@ -58,12 +58,3 @@ def run_without_torch(command: str, words: Sequence[str], text: bytes = b"") -> 
     status, out, error = finish(code, words, text=text)
     assert status == 0, error
     return out.decode()
-
-
-def finish_unread(code: str, words: Sequence[str] = ()) -> tuple[int, bytes]:
-    """Return exit code and stderr of Python with ``code``. Nobody reads its stdout."""
-    with start(code, words) as child:
-        assert child.stdout and child.stderr
-        child.stdout.close()
-        error = child.stderr.read()
-        return child.wait(timeout=60), error

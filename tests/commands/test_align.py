@@ -12,7 +12,6 @@ from commands.texts import SOURCE, Call, Printed
 
 from nmt.alignment.word_weights import word_weights
 from nmt.commands.align import align
-from nmt.commands.translate import translate
 from nmt.inference.forced_decoding import force_decode
 from nmt.inference.translator import Translator
 
@@ -42,9 +41,7 @@ def test_links_of_files_and_of_stdin_are_those_of_forced_decoding(model: Path, f
     ("line", "named"),
     [
         ("小さな黒い犬が白い雪の中を走っている。", True),
-        ("หมาดำตัวเล็กกำลังวิ่ง บนหิมะสีขาว", True),
         ("小さな 黒い 犬 が 白い 雪 の 中 を 走って いる 。", False),
-        ("작은 검은 개가 하얀 눈 속을 달린다.", False),
         ("", False),
     ],
 )
@@ -53,37 +50,15 @@ def test_text_whose_words_are_not_split_is_named(model: Path, files: Path, call:
     """Its links are useless: a line is a word or two."""
     write_lines("tgt", [line] * len(SOURCE))
     error = call(align, f"model={model}", "src=src", "tgt=tgt").error
-    warning = "warning: {}: a word ends at a space, but its lines have hardly any; split"
-    assert (warning.format("target") in error) is named
-    assert warning.format("source") not in error
-    error = call(translate, f"model={model}", "alignments=links", "search=greedy", input := "input=tgt").error
-    assert (warning.format("source") in error) is named
-    assert warning.format("target") not in error
-    assert "a word ends" not in call(translate, f"model={model}", input, "search=greedy").error
+    assert ("warning: target: " in error, "warning: source: " in error) == (named, False)
 
 
-@pytest.mark.parametrize("settings", ["search.n_best=2", "scores=true", ""])
-def test_translations_whose_words_are_not_split_are_named(
-    model: Path, files: Path, call: Call, monkeypatch: pytest.MonkeyPatch, settings: str
-) -> None:
-    monkeypatch.setattr("nmt.text.tokenizer.Tokenizer.decode", lambda *_, **__: "小さな黒い犬が白い雪の中を走る。")
-    error = call(translate, f"model={model}", "alignments=links", "input=src", *settings.split()).error
-    assert error.count("warning: target: a word ends at a space, but its lines have hardly any; split") == 1
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (b"the\tdog\tder Hund", "2 tabs; write a source, one tab and a translation"),
-        (b"a cat eine Katze", "0 tabs; write"),
-        (b"a\t\xff", "invalid UTF-8"),
-    ],
-)
+@pytest.mark.parametrize("wrong", [b"the\tdog\tder Hund", b"a cat eine Katze", b"a\t\xff"])
 def test_pairs_before_a_wrong_line_are_aligned(
-    wrong: bytes, message: str, model: Path, call: Call, printed: Callable[[], Printed]
+    wrong: bytes, model: Path, call: Call, printed: Callable[[], Printed]
 ) -> None:
     text = b"the dog\tder Hund\n   \n" + wrong + b"\nthe cat\tdie Katze\n"
-    expect_error(f"^<stdin>:3: {message}", call, align, f"model={model}", stdin=text)
+    expect_error("<stdin>", call, align, f"model={model}", stdin=text)
     first, blank = printed().lines
     assert len(first.split()) == 2 and not blank
 

@@ -7,65 +7,34 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import expect_error, write_lines
 from commands.processes import MAIN, finish, run_without_torch
 from commands.texts import Call
 
-from nmt.api import Translator
-from nmt.commands.align import align
 from nmt.commands.evaluate import evaluate
 from nmt.commands.heatmap import heatmap
 
 pytestmark = pytest.mark.thorough
 
 WORDS = ["src=src", "search.max_length=9"]
-LINKED = [*WORDS, "tgt=tgt", "links=links"]
-
-
-@pytest.fixture(autouse=True)
-def links(files: Path) -> None:
-    write_lines("links", ["0-0", "", "1-1", "1-1"])
 
 
 def page_weights(page: Path) -> list[float]:
     return [float(weight) for weight in re.findall(r'<td title="(\S+)"', page.read_text("utf-8"))]
 
 
-def test_scores_of_an_engine_need_no_torch(exported: Path, call: Call) -> None:
+def test_scores_of_an_engine_need_no_torch(exported: Path, files: Path, call: Call) -> None:
     words = [f"model={exported}", *WORDS, "tgt=tgt"]
     expected = call(evaluate, *words, "engine=torch").lines
     assert run_without_torch("evaluate", [*words, "engine=onnx"]).splitlines() == expected
 
 
-def test_heatmap_of_an_engine_needs_no_torch(exported: Path) -> None:
+def test_heatmap_of_an_engine_needs_no_torch(exported: Path, files: Path) -> None:
     words = [f"model={exported}", *WORDS, "format=html"]
     heatmap([*words, "output=torch", "engine=torch"])
     run_without_torch("heatmap", [*words, "output=onnx", "engine=onnx"])
     expected = page_weights(Path("torch/alignments.html"))
     assert len(expected) > 9
     np.testing.assert_allclose(page_weights(Path("onnx/alignments.html")), expected, atol=1e-3)
-
-
-def test_heatmap_of_given_translations_uses_torch(exported: Path, call: Call) -> None:
-    words = [f"model={exported}", *(word for word in WORDS if "search" not in word), "tgt=tgt", "output=o"]
-    expect_error(r"engine=onnx: given translations \(tgt=\) need engine=torch", heatmap, [*words, "engine=onnx"])
-    assert not Path("o").exists()
-    assert call(heatmap, *words, "limit=1").error == ""  # engine=auto
-
-
-def test_links_without_torch_are_refused_before_the_translation(
-    exported: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nmt.inference.load.find_spec", lambda _: None)
-    monkeypatch.setattr("nmt.commands.evaluate.translate_lines", lambda *_, **__: pytest.fail("translated"))
-    translator = Translator.load(exported, engine="onnx")
-    for refused in (
-        lambda: evaluate([f"model={exported}", *LINKED, "engine=onnx"]),
-        lambda: align([f"model={exported}", "src=src", "tgt=tgt"]),
-        lambda: translator.score([("a cat", "eine Katze")]),
-        lambda: translator.align([("a cat", "eine Katze")]),
-    ):
-        expect_error("torch is not installed; install torch with ", refused)
 
 
 def test_translating_writes_nothing_into_the_home_folder(exported: Path, tmp_path: Path) -> None:

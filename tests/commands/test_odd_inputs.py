@@ -40,15 +40,10 @@ def test_a_source_too_long_for_the_attention_is_named(short_model: Path, files: 
         (align, "src=src tgt=tgt", 1),
         (evaluate, "src=src tgt=tgt links=gold", 2),  # it is not translated, and not aligned
     ):
-        error = call(command, f"model={short_model}", *settings.split()).error
+        lines, error = call(command, f"model={short_model}", *settings.split())
         assert error.count("warning: src:2: source of ") == count
-    translations = call(translate, f"model={short_model}", "input=src").lines
-    assert translations[1] == "" and translations[0] == translations[2] != ""
-    texts = [f"model={short_model}", "src=src", "tgt=tgt"]
-    links = call(align, *texts).lines
-    assert [len(line.split()) for line in links] == [2, 0, 1]
-    write_lines("gold", [links[0], "0-0 1-0", links[2]])  # three links are found, two are not
-    assert call(evaluate, *texts, "links=gold").lines[-1].startswith(f"AER {1 - 6 / (3 + 5):.4f} ")
+        if command is not evaluate:
+            assert [bool(line) for line in lines] == [True, False, True]
     page = f"<p>a<p>{'dog ' * 30}"
     lines, error = call(translate, f"model={short_model}", "format=html", stdin=page.encode())
     assert lines[0].endswith(f"<p>{'dog ' * 30}") and "warning: <stdin>: sentence 2: source of " in error

@@ -20,7 +20,6 @@ from nmt.errors import UserError
 Command = Callable[[list[str]], None]
 TRAIN = "output=mine data.train.src=src data.train.tgt=tgt tokenizer.vocab_size=290"
 ONLY_GRAPHS = "engine=onnx"
-NO_STDOUT = "output=-: "
 CASES: dict[Command, list[tuple[str, str]]] = {
     translate: [
         ("", "model: "),
@@ -100,7 +99,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("src=src tgt=tgt output=o translations=src search.n_best=2", "search.n_best=2: "),
         ("src=src tgt=one output=o model=GRAPHS", "src has "),
         ("src=nowhere tgt=tgt output=o model=GRAPHS", "nowhere: "),
-        ("src=src tgt=tgt output=- translations=tgt", NO_STDOUT),
         ("src=src tgt=tgt output=o translations=tgt workers=2", "workers=2: "),
     ],
     align: [
@@ -112,8 +110,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     ],
     heatmap: [
         ("model=MODEL src=src", "output: "),
-        ("model=MODEL src=src output=-", NO_STDOUT),
-        ("model=MODEL src=src output=~/x", "output=~/x: "),
         ("model=NONE src=src output=o", "model="),
         ("model=MODEL src=nowhere output=o", "nowhere: "),
         ("model=MODEL src=src output=src", "src: "),
@@ -123,6 +119,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=MODEL src=src tgt=tgt output=o search=greedy", "tgt=tgt: "),
         ("model=MODEL src=src tgt=tgt output=o links=links granularity=piece", "links=links: "),
         ("model=MODEL src=src tgt=tgt output=o links=short", "short has "),
+        ("model=MODEL src=src tgt=tgt output=o links=outside", "outside:1: "),
         ("model=NESTED src=src output=o slots=true format=html", "format=html: "),
         ("model=NESTED src=src output=o slots=true search.sentences=en", "search.sentences=en: "),
         ("model=NESTED src=src output=o slots=true engine=onnx", "engine=onnx: "),
@@ -130,7 +127,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=GRAPHS src=src tgt=tgt output=o", ONLY_GRAPHS),
     ],
     export: [
-        ("model=MODEL output=-", NO_STDOUT),
         ("model=MODEL corpus=x", "corpus=x: "),
         ("model=MODEL shortlist=5", " has "),
         ("model=MODEL output=.", "output=.: "),
@@ -138,7 +134,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     ],
     prepare: [
         ("output=mine", "data.train.src=null: "),
-        (f"{TRAIN} output=-", NO_STDOUT),
         ("output=mine data.train.src=src data.train.tgt=one", "src has "),
         ("output=mine data.train.src=src data.train.tgt=no", "data.train.tgt=no: "),
         (f"{TRAIN} data.valid.tgt=tgt", "data.valid.src=null: "),

@@ -6,10 +6,8 @@ import http.client
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -47,7 +45,6 @@ def test_answers_equal_translations_alone(model: Path) -> None:
         for line, result in zip(LINES, answer["translations"], strict=True):
             assert [other["text"] for other in result["n_best"]] == [other.text for other in best[line].n_best]
             assert result["log_prob"] == pytest.approx(best[line].log_prob, rel=1e-5)
-            assert result["tokens"] == best[line].tokens and result["source_words"] == best[line].source_words
 
 
 @contextmanager
@@ -87,14 +84,11 @@ def test_signal_finishes_the_requests_that_have_arrived(model: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("signals", [1, 2])
-def test_server_ends_while_a_request_that_took_too_long_is_translated(model: Path, signals: int) -> None:
+def test_server_ends_while_a_request_that_took_too_long_is_translated(model: Path) -> None:
     with server_of(model, "search.beam_size=100", "timeout_s=0.5") as (process, url):
         with pytest.raises(urllib.error.HTTPError, match="503"):
             translate_many(url)
-        for _ in range(signals):
-            process.send_signal(signal.SIGTERM)
-            time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 128 + signal.SIGTERM
         log = process.stderr.read()  # type: ignore[union-attr]
     assert "Traceback" not in log and "terminate" not in log
@@ -146,12 +140,3 @@ def test_models_have_the_names_of_their_folders(
     (tmp_path / "a+b").mkdir()
     options: Any = SimpleNamespace(**{"model": None, "languages": None, "models": None, **settings})
     assert model_folders(options) == expected
-
-
-def test_answers_are_sent_without_delay() -> None:
-    with (
-        listen("127.0.0.1", 0) as server,
-        socket.create_connection(server.getsockname()),
-        server.accept()[0] as accepted,
-    ):
-        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

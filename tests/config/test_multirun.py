@@ -94,14 +94,10 @@ def test_folder_of_a_single_run_is_refused(tmp_path: Path) -> None:
     expect_error("name", train, ["-m", "seed=1,2", "name=demo"])
 
 
-def test_plugins_of_hydra_are_composed_and_the_direction_follows_the_monitored_value() -> None:
-    pytest.importorskip("hydra_plugins.hydra_joblib_launcher", reason="hydra-joblib-launcher is not installed")
-    assert read_multirun(["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "seed=1,2"]).jobs is not None
+@pytest.mark.parametrize(("monitor", "direction"), [("valid_loss", "minimize"), ("valid_bleu", "maximize")])
+def test_direction_of_a_sweeper_follows_the_monitored_value(monitor: str, direction: str) -> None:
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper", reason="hydra-optuna-sweeper is not installed")
-    words = ["hydra/sweeper=optuna", "optimizer.lr=interval(0.001,0.01)"]
-    for monitor, direction in (("valid_loss", "minimize"), ("valid_bleu", "maximize")):
-        multirun = read_multirun([*words, f"training.monitor={monitor}"])
-        assert multirun.jobs is None and f"hydra.sweeper.direction={direction}" in multirun.overrides
-    assert (
-        "hydra.sweeper.direction=maximize" not in read_multirun([*words, "hydra.sweeper.direction=minimize"]).overrides
-    )
+    words = ["hydra/sweeper=optuna", "optimizer.lr=interval(0.001,0.01)", f"training.monitor={monitor}"]
+    multirun = read_multirun(words)
+    assert multirun.jobs is None and f"hydra.sweeper.direction={direction}" in multirun.overrides
+    assert f"hydra.sweeper.direction={direction}" not in read_multirun([*words, "hydra.sweeper.direction=x"]).overrides

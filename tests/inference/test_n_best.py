@@ -10,7 +10,7 @@ import pytest
 from builders import LUONG, random_trained, tiny_config
 from sacrebleu import sentence_chrf
 
-from nmt.inference.translation import Translation, output_lines
+from nmt.inference.translation import Translation, n_best_lists, output_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.search.search import search
@@ -87,3 +87,5 @@ def test_output_has_three_columns(text: str) -> None:
         row, shown, score = line.split(" ||| ")
         assert (row, shown.replace("&#124;", "|"), score) == ("7", text, "-1.500000")
         assert "|||" not in shown
+    lines = output_lines([Translation(text, n_best=[best, best])] * 2, 7, n_best=2, scores=True)
+    assert [*n_best_lists(lines)] == [[f"-1.500000\t{text}"] * 2] * 2
