@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import random_trained, self_attention, tiny_config
+from builders import forced_log_prob, random_trained, self_attention, tiny_config
 
 from nmt.config.compose import train_config
 from nmt.config.overrides import config_dir
@@ -70,6 +70,8 @@ def test_translation_and_forced_decoding_do_not_depend_on_the_batch(name: str) -
     assert blank.text == "" and blank.alignment is None
     forced = force_decode(translator, LINES, LINES[::-1])
     for source, target, *together in zip(LINES, LINES[::-1], translated, forced, strict=True):
+        best = together[0]
+        assert best.log_prob == pytest.approx(forced_log_prob(translator, source, best.tokens), rel=1e-4)
         alone = [*translator.translate([source], options), *force_decode(translator, [source], [target])]
         for batched, single in zip(together, alone, strict=True):
             assert (single.source_tokens, single.tokens) == (batched.source_tokens, batched.tokens)
