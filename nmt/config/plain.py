@@ -40,6 +40,8 @@ def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> 
     faults = [located(problem, name, choices, [config_dir()]) for problem in problems(config, schema, "")]
     if faults := faults or [*_unused(schema, config, overrides, _load(file, {}, {}))]:
         raise UserError(*faults)
+    if config.get("output") == "-" and "input" not in config:
+        raise UserError("output=-: this command writes a folder, not stdout; name the folder")
     for key in ("input", "output"):
         if config.get(key) == "-" and NoneType in get_args(get_type_hints(schema)[key]):
             config[key] = None  # stdin or stdout, as for other Unix commands

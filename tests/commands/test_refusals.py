@@ -127,6 +127,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=GRAPHS src=src tgt=tgt output=o", ONLY_GRAPHS),
     ],
     export: [
+        ("model=MODEL output=-", "output=-: "),
         ("model=MODEL corpus=x", "corpus=x: "),
         ("model=MODEL shortlist=5", " has "),
         ("model=MODEL output=.", "output=.: "),
