@@ -14,7 +14,6 @@ from inference.conftest import WORDS
 from nmt.commands.distill import distill
 from nmt.commands.translate import translate
 from nmt.errors import UserError
-from nmt.inference.engines import ALL_LOG_PROBS
 from nmt.inference.ensemble import best_pieces
 from nmt.inference.onnx.export import ENGINES
 from nmt.inference.translation import Translation
@@ -71,20 +70,6 @@ def test_best_pieces_are_the_first_of_all_in_order(k: int, impossible: float) ->
     np.testing.assert_array_equal(best, np.flip(np.sort(log_probs, axis=2), axis=2)[..., :k])
     np.testing.assert_array_equal(np.take_along_axis(log_probs, ids, axis=2), best)
     assert all(len({*of_hypothesis}) == min(k, 1003) for of_hypothesis in ids.reshape(12, -1).tolist())
-
-
-@METHODS
-def test_exports_of_earlier_versions_translate_together(
-    folders: dict[str, Path], method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They have no output for all log-probabilities."""
-    translations = []
-    for name in (ALL_LOG_PROBS, "absent"):
-        monkeypatch.setattr("nmt.inference.onnx.engine.ALL_LOG_PROBS", name)
-        ensemble = Translator.load([folders[name] for name in MEMBERS], engine="onnx", threads=1)
-        translations.append(flat(ensemble.translate(LINES, SEARCHES[method])))
-    assert [best.tokens for best in translations[0]] == [best.tokens for best in translations[1]]
-    assert [best.log_prob for best in translations[0]] == [best.log_prob for best in translations[1]]
 
 
 @pytest.mark.thorough
