@@ -37,7 +37,7 @@ small { opacity: .75 }
 """
 TABLE_STYLE = """
 .nmt thead th div { writing-mode: vertical-rl; margin: auto } .nmt td { min-width: 1.5rem; height: 1.3rem; border: 1px solid #d9d5cb;
-font-size: .65rem; text-align: center } .nmt p.scale b { font-weight: 400; padding: .1rem .6rem; border: 1px solid #d9d5cb }
+font-size: .65rem; text-align: center } .nmt td.gold { outline: 2px solid #e08a1e; outline-offset: -2px } .nmt p.scale b { font-weight: 400; padding: .1rem .6rem; border: 1px solid #d9d5cb }
 """
 SCRIPT = """
 for (const section of document.querySelectorAll("section")) {
