@@ -25,7 +25,7 @@ import uvicorn  # noqa: E402
 from nmt.commands.serve import listen  # noqa: E402
 from nmt.errors import UserError  # noqa: E402
 from nmt.inference.translation import NO_TRANSLATION, Translation  # noqa: E402
-from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions  # noqa: E402
+from nmt.search.options import SearchOptions  # noqa: E402
 from nmt.server.app import Languages, Server  # noqa: E402
 from nmt.server.fields import Limits  # noqa: E402
 from nmt.server.models import ServedModel  # noqa: E402
@@ -84,8 +84,7 @@ class Upper:
             on_failure(row, "a source of 9,999 pieces")
             return NO_TRANSLATION
         n_best = [Translation(line.upper() + "!" * rank, score=-1.0 - rank) for rank in range(options.n_best)]
-        tokens = ["x"] * MAX_LENGTH_CEILING if line == "endless" else []
-        return Translation(line.upper(), score=-1.0, n_best=n_best, tokens=tokens)
+        return Translation(line.upper(), score=-1.0, n_best=n_best, is_cut=line == "endless")
 
 
 class Client:
