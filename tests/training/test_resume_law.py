@@ -152,7 +152,7 @@ def _interrupted(*_: Any) -> None:
 def test_longer_limit_continues_a_finished_run(run: Path) -> None:
     train([*SMALL, "training.max_steps=4", "batches.max_tokens=150"])
     assert (summary(run)["updates"], summary(run)["epochs"], last_step(run)) == (4, 1, 4)
-    refuse(["resume=true"], "4 updates")
+    refuse(["resume=true"], "has finished")
     train(["resume=true", "training.max_steps=9"])
     assert summary(run)["updates"] == 9
     steps = [int(row["step"]) for row in metrics(run, "step")]
