@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.commands.shell import TRACEBACK, describe_error
 from nmt.commands.streams import print_table
-from nmt.comparison.records import Column, mean_and_deviation, save_csv
+from nmt.comparison.records import SCORES, Column, mean_and_deviation, save_csv
 from nmt.config.compose import train_config
 from nmt.config.init_from import UNRELATED, read_yaml
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 SEED = "seed"
 SHOWN = 8  # problems that are printed
 RESULTS = (
-    Column("BLEU", ".2f", "bleu"),
-    Column("chrF", ".2f", "chrf"),
-    Column("AER", ".3f", "aer"),
+    *SCORES[:3],  # BLEU, chrF and AER
     Column("best valid", ".3f", "valid_best"),
     Column("tokens/s", ",.0f", "tokens_per_s"),
     Column("seconds", ",.1f", "seconds"),

@@ -41,13 +41,14 @@ class Quality:
 
     def __init__(self, test: TestSet, buckets: Sequence[tuple[Bucket, list[int]]], store: Measurements) -> None:
         self.test, self.buckets, self.store = test, buckets, store
+        self._text = fingerprint([*test.sources, *test.references])
 
     def records(self, model: Model, trust: Sequence[str]) -> Iterator[Record]:
         """Yield the records of all runs of a model."""
         for run in model.runs:
             record = partial(Record, model.label, str(run.folder))
             texts = self.store.measure(self._key("scores", run), partial(self._scores, run))
-            alignment_key = {"kind": "entropy", "model": run.fingerprint, "text": self._text()}
+            alignment_key = {"kind": "entropy", "model": run.fingerprint, "text": self._text}
             alignments = self.store.measure(alignment_key, partial(self._alignments, run, trust))
             trained = {
                 "aer": run.summary["test"].get("aer"),
@@ -91,13 +92,10 @@ class Quality:
                 best[metric] = first.label
         return best
 
-    def _text(self) -> str:
-        return fingerprint([*self.test.sources, *self.test.references])
-
     def _key(self, kind: str, *runs: FinishedRun) -> dict[str, Any]:
         return {
             "kind": kind,
-            "text": self._text(),
+            "text": self._text,
             "translations": [fingerprint(run.translations) for run in runs],
             "lengths": [bucket.label for bucket, _ in self.buckets],
             "sacrebleu": version("sacrebleu"),
