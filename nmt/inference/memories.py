@@ -209,10 +209,13 @@ def load_memories(path: str | Path, translator: Translator) -> list[EncodedLine]
     if metadata.get("digest") != fingerprint(b"", tensors):
         raise UserError(f"{path}: damaged (wrong digest); encode again")
     parts: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        number, _, field = name.partition(".")
-        parts.setdefault(int(number), {})[field] = tensor
-    return [_line(trained, parts.get(number, {})) for number in range(int(metadata["lines"]))]
+    try:
+        for name, tensor in tensors.items():
+            number, _, field = name.partition(".")
+            parts.setdefault(int(number), {})[field] = tensor
+        return [_line(trained, parts.get(number, {})) for number in range(int(metadata["lines"]))]
+    except (IndexError, KeyError, TypeError, ValueError) as error:  # a digest can be forged
+        raise UserError(f"{path}: holds no encoded lines ({reason(error)}); encode again") from None
 
 
 def _line(trained: TrainedModel, tensors: dict[str, Tensor]) -> EncodedLine:

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from nmt.config.overrides import config_dir
 from nmt.errors import UserError
+from nmt.files.checksum import fingerprint
 from nmt.inference.memories import encode_line, load_memories, save_memories, translate_encoded
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -113,6 +114,16 @@ def rewrite(path: Path) -> None:
     save_file({**load_file(path), "0.seed": torch.tensor(7)}, path, metadata)
 
 
+def forge(path: Path) -> None:
+    """Write a file with a right digest that holds no line."""
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+    tensors = {"0.memory.slots": torch.zeros(1, 2, 3)}
+    save_file(tensors, path, metadata | {"digest": fingerprint(b"", tensors)})
+
+
 @pytest.mark.parametrize(
     ("call", "start"),
     [
@@ -127,6 +138,7 @@ def rewrite(path: Path) -> None:
         (load_changed(lambda path: path.write_bytes(b"text")), "PATH: "),
         (load_changed(lambda path: save_file({}, path, {"format": "1"})), "PATH: format 1"),
         (load_changed(rewrite), "PATH: damaged"),
+        (load_changed(forge), "PATH: "),
         (load_changed(Path.exists, seed=12), "PATH: of another model"),
         (load_changed(Path.exists, "attention=delta"), "PATH: of another model"),
     ],
