@@ -29,7 +29,7 @@ from benchmarks.runs import Runs, evaluate
 from nmt.alignment.aer import alignment_error_rate
 from nmt.alignment.model1 import train_ibm_model_1
 from nmt.alignment.word_weights import argmax_links
-from nmt.data.links import LinkSettings, parse_links
+from nmt.data.links import parse_links
 from nmt.data.text_files import read_pairs
 from nmt.files.atomic import write_lines
 
@@ -113,14 +113,14 @@ def gold_scores(model: Path, gold: Path, *, longest: float = inf) -> dict[str, A
         source, target, links = (Path(folder) / name for name in GOLD)
         for path, column in zip((source, target, links), gold_lines(gold, longest), strict=True):
             write_lines(path, column)
-        return evaluate(
-            f"model={model}", f"src={source}", f"tgt={target}", "lowercase=true", f"links={links}", "links_base=1"
-        )
+        return evaluate(f"model={model}", f"src={source}", f"tgt={target}", "lowercase=true", f"links={links}")
 
 
 def gold_lines(gold: Path, longest: float) -> list[tuple[str, ...]]:
-    """Return source lines, target lines and lines of links, of sources with at most ``longest`` words."""
-    lines = zip(*((gold / name).read_text("utf-8").splitlines() for name in GOLD), strict=True)
+    """Return source lines, target lines and lines of links from 0, of sources with at most ``longest`` words."""
+    source, target, links = ((gold / name).read_text("utf-8") for name in GOLD)
+    links = re.sub(r"\d+", lambda number: str(int(number[0]) - 1), links)
+    lines = zip(*(text.splitlines() for text in (source, target, links)), strict=True)
     return list(zip(*(line for line in lines if len(line[0].split()) <= longest), strict=True))
 
 
@@ -145,7 +145,7 @@ def statistical_row(args: argparse.Namespace) -> list[list[str]]:
     cells = []
     for longest in (inf, SHORT):
         sources, targets, lines = gold_lines(args.gold, longest)
-        gold = parse_links(lines, "gold.talp", LinkSettings(1), sentences=list(zip(sources, targets, strict=True)))
+        gold = parse_links(lines, "gold.talp", list(zip(sources, targets, strict=True)))
         cells.append(f"{alignment_error_rate([*map(links, sources, targets)], gold):.3f}")
     return [["IBM Model 1, same text", *cells, *["–"] * (len(COLUMNS) - 3)]]
 

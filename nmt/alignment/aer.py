@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from nmt.data.links import Link, Links, LinkSettings, is_naacl, parse_links, require_links
-from nmt.data.text_files import read_lines, read_pairs
+from nmt.data.links import Link, Links, parse_links
+from nmt.data.text_files import read_gold, read_lines, read_pairs
 from nmt.errors import UserError, counted, print_message
-
-if TYPE_CHECKING:
-    from nmt.data.pair import Pair
 
 AER_METHOD = (
     "the reference is force-decoded; |A| normalised over the source, </s> dropped; a word's weight is the sum over its "
@@ -64,35 +61,16 @@ def alignment_scores(hypotheses: Sequence[Collection[Link]], golds: Sequence[Lin
     )
 
 
-def read_gold(path: str, settings: LinkSettings, pairs: Sequence[Pair]) -> list[Links]:
-    """Return the gold links of ``pairs``. Raises UserError for links that do not fit them."""
-    sentences = [(pair.source, pair.target) for pair in pairs]
-    golds = parse_links(list(read_lines(path)), path, settings, sentences=sentences)
-    require_links(golds, path)
-    return golds
-
-
-def read_both(
-    alignments: str, settings: LinkSettings, links: str, gold_settings: LinkSettings, sides: tuple[str, str] | None
-) -> tuple[list[frozenset[Link]], list[Links]]:
+def read_both(alignments: str, links: str, sides: tuple[str, str] | None) -> tuple[list[frozenset[Link]], list[Links]]:
     """Return the links of a file, sure or possible, and the gold links.
 
-    ``sides`` are the source and target text, if known: links must be inside their sentences. Raises UserError for
-    unequal numbers of sentences. A file in NAACL format has no lines for sentences without links, so the other file
-    decides.
+    ``sides`` are the source and target text, if known: links must be inside their sentences.
     """
     sentences = None if sides is None else [(pair.source, pair.target) for pair in read_pairs(*sides)]
-    texts = {path: list(read_lines(path)) for path in (alignments, links)}
-    count = next((len(lines) for lines in texts.values() if not is_naacl(lines)), None)
-    hypotheses = parse_links(texts[alignments], alignments, settings, sentences=sentences, count=count)
-    golds = parse_links(texts[links], links, gold_settings, sentences=sentences, count=count)
-    require_links(golds, links)
-    if not any(hypothesis.possible for hypothesis in hypotheses):
+    hypotheses = [line.possible for line in parse_links(list(read_lines(alignments)), alignments, sentences)]
+    if not any(hypotheses):
         print_message(f"warning: {alignments}: no links in {counted(len(hypotheses), 'line')}")
-    nothing = Links(frozenset(), frozenset())
-    size = max(len(hypotheses), len(golds))
-    hypotheses, golds = (rows + [nothing] * (size - len(rows)) for rows in (hypotheses, golds))
-    return [hypothesis.possible for hypothesis in hypotheses], golds
+    return hypotheses, read_gold(links, sentences)
 
 
 def score_lines(scores: AlignmentScores, method: str = SIGNATURES["aer"]) -> list[str]:

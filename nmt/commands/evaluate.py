@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from nmt.alignment.aer import LostWords
 from nmt.commands.options import (
@@ -19,7 +19,7 @@ from nmt.commands.options import (
     warn_of_line,
 )
 from nmt.commands.streams import require_stdout
-from nmt.data.links import Links, LinkSettings
+from nmt.data.links import Links
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.inference.scores import EvaluationSettings, ignore_case
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 HELP = """nmt-evaluate: score translations against references with BLEU, chrF, TER and alignment error rate (AER).
 
   nmt-evaluate model=runs/demo src=test.en tgt=test.de               translate src, then score
-  nmt-evaluate model=runs/demo src=test.en.gz tgt=test.de.gz links=test.links links_base=1
+  nmt-evaluate model=runs/demo src=test.en.gz tgt=test.de.gz links=test.links
   nmt-evaluate model=runs/demo src=test.en tgt=test.de engine=onnx-int8    what does this engine cost in BLEU?
   nmt-evaluate hypotheses=out.txt tgt=test.de                        score finished translations
   nmt-evaluate hypotheses=out.txt tgt=test.de lowercase=true json=true
-  nmt-evaluate alignments=out.links links=test.links links_base=1    score word links of any tool
+  nmt-evaluate alignments=out.links links=test.links    score word links of any tool
 
 Prints one line per score: name, value, signature. BLEU, chrF and TER are in percent. With links=, it also
 prints precision, recall and AER, all between 0 and 1; the links are those that the model gives to the references.
@@ -55,17 +55,13 @@ class EvaluateOptions(ModelOptions):
     OWNERS = {
         **dict.fromkeys(("search", "engine"), ["model"]),
         **dict.fromkeys(("lowercase", "evaluation"), ["model", "hypotheses"]),
-        "links_base": ["links"],
-        "alignments_base": ["alignments"],
     }
     model: str | list[str] | None
     hypotheses: str | None
     src: str | None
     tgt: str | None
     alignments: str | None
-    alignments_base: Literal[0, 1]
     links: str | None
-    links_base: Literal[0, 1]
     lowercase: bool | None
     json: bool
     search: SearchOptions
@@ -116,9 +112,8 @@ def _score_link_file(options: EvaluateOptions) -> tuple[list[str], dict[str, Any
     from nmt.alignment.aer import SIGNATURES, alignment_scores, read_both, score_lines
 
     assert options.alignments is not None and options.links is not None
-    how = LinkSettings(options.alignments_base, "alignments")
     sides = (options.src, options.tgt) if options.src is not None and options.tgt is not None else None
-    hypotheses, golds = read_both(options.alignments, how, options.links, LinkSettings(options.links_base), sides)
+    hypotheses, golds = read_both(options.alignments, options.links, sides)
     scores = alignment_scores(hypotheses, golds)
     return score_lines(scores), {
         "precision": scores.precision,
@@ -134,8 +129,8 @@ def _score_link_file(options: EvaluateOptions) -> tuple[list[str], dict[str, Any
 
 def _score_texts(options: EvaluateOptions) -> tuple[list[str], dict[str, Any]]:
     """Return the output, as lines and as JSON, for translations of a file or of a model."""
-    from nmt.alignment.aer import AER_METHOD, SIGNATURES, read_gold, score_lines
-    from nmt.data.text_files import read_pairs
+    from nmt.alignment.aer import AER_METHOD, SIGNATURES, score_lines
+    from nmt.data.text_files import read_gold, read_pairs
     from nmt.inference.confidence import calibrate
     from nmt.inference.scores import choose_tokenizer, corpus_scores, print_hints
 
@@ -147,7 +142,8 @@ def _score_texts(options: EvaluateOptions) -> tuple[list[str], dict[str, Any]]:
     confidence: float | None = None
     links: AlignmentScores | None = None
     if options.model is not None:
-        golds = None if options.links is None else read_gold(options.links, LinkSettings(options.links_base), pairs)
+        sentences = list(zip(texts, references, strict=True))
+        golds = None if options.links is None else read_gold(options.links, sentences)
         translator = load_model(options.model, replace(options.load_settings, engine=options.engine))
         if golds is not None:
             require_attention(translator, f"links={options.links}")

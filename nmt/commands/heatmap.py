@@ -66,7 +66,6 @@ MAX_PAGE_CELLS = 100_000  # for one pair: 8 MB of HTML
 class HeatmapOptions(ModelOptions):
     """The settings in conf/heatmap.yaml."""
 
-    OWNERS = {"links_base": ["links"]}
     model: str
     src: str
     tgt: str | None
@@ -77,7 +76,6 @@ class HeatmapOptions(ModelOptions):
     slots: bool
     limit: Count | None
     links: str | None
-    links_base: Literal[0, 1]
     search: SearchOptions
     engine: EngineName
 
@@ -132,7 +130,7 @@ def _read(options: HeatmapOptions) -> list[Pair]:
 
     if options.tgt is None:
         return [Pair(line, "") for line in islice(read_lines(options.src), options.limit)]
-    return read_pairs(options.src, options.tgt, options.links, links_base=options.links_base, limit=options.limit)
+    return read_pairs(options.src, options.tgt, options.links, limit=options.limit)
 
 
 def _examples(pairs: Sequence[Pair], options: HeatmapOptions, translator: Translator) -> Iterator[Example]:

@@ -175,7 +175,7 @@ def read_test_set(runs: Sequence[FinishedRun], tokenizer: str | None = None) -> 
         raise UserError(f"models={runs[0].folder}: its test set is empty; train with another one")
     files = [run.folder / GOLD_LINKS for run in runs if (run.folder / GOLD_LINKS).is_file()]
     pairs = [*zip(sources, references, strict=True)]
-    golds = [parse_links(list(read_lines(file, allow_empty=True)), str(file), sentences=pairs) for file in files]
+    golds = [parse_links(list(read_lines(file, allow_empty=True)), str(file), pairs) for file in files]
     for file, links in zip(files, golds, strict=True):
         if links != golds[0]:
             raise UserError(

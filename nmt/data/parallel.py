@@ -6,7 +6,7 @@ import heapq
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 from nmt.data.pair import Pair
 from nmt.data.text_files import iterate_pairs, missing_problem, read_lines, read_pairs
@@ -26,10 +26,9 @@ class Sides(TypedDict):
 
 
 class Files(Sides, total=False):
-    """The files of a part, with ``links``: gold word alignments whose words are counted from ``links_base``."""
+    """The files of a part, with ``links``: gold word alignments."""
 
     links: str | None
-    links_base: Literal[0, 1]
 
 
 class ParallelFiles:
@@ -64,7 +63,7 @@ class ParallelFiles:
     def _read(self, files: Files) -> Iterable[Pair]:
         sources, targets, links = ([self.folder / name for name in names] for names in _names(files).values())
         if links:
-            return read_pairs(sources[0], targets[0], links[0], links_base=files.get("links_base", 0))
+            return read_pairs(sources[0], targets[0], links[0])
         return FilePairs(sources, targets)
 
     def _problems(self, part: str, files: Files) -> Iterator[str]:
@@ -82,8 +81,6 @@ class ParallelFiles:
         if sources != len(names["tgt"]):
             targets = f"data.{part}.tgt: {counted(len(names['tgt']), 'file')}"
             yield f"{targets}, data.{part}.src has {sources}; give equally many"
-        if (base := files.get("links_base")) and not names["links"]:
-            yield f"data.{part}.links_base={base}: has an effect only with data.{part}.links=; add it, or remove this"
         if names["links"] and sources > 1:
             yield f"data.{part}.links={files.get('links')}: needs one file per side; remove it"
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from nmt.data.invisible import BYTE_ORDER_MARK
-from nmt.data.links import LinkSettings, parse_links, require_links
+from nmt.data.links import Links, parse_links, require_links
 from nmt.data.pair import Pair
 from nmt.errors import UserError, counted
 from nmt.files.compression import is_damage, opener
@@ -100,26 +100,29 @@ def read_pairs(
     target: str | Path,
     links: str | Path | None = None,
     *,
-    links_base: int = 0,
     allow_empty: bool = False,
     limit: int | None = None,
 ) -> list[Pair]:
     """Return the first ``limit`` sentence pairs of two parallel files, with the gold links of a third one if given.
 
-    ``links`` has one of the formats of ``nmt.data.links``. i counts source words and j target words, from
-    ``links_base``. Raises UserError if the files have different numbers of lines, if they are empty and ``allow_empty``
-    is not set, or if a link is malformed or points outside its sentences.
+    Raises UserError if the files have different numbers of lines, if they are empty and ``allow_empty`` is not set, or
+    if a link is malformed or points outside its sentences.
     """
     pairs = list(iterate_pairs(source, target, allow_empty=allow_empty))
     if links is not None:
         sentences = [(pair.source, pair.target) for pair in pairs]
-        golds = parse_links(list(read_lines(links)), str(links), LinkSettings(links_base), sentences=sentences)
-        require_links(golds, str(links))
         pairs = [
             Pair(*sides, tuple(sorted(gold.sure)), tuple(sorted(gold.possible - gold.sure)))
-            for sides, gold in zip(sentences, golds, strict=True)
+            for sides, gold in zip(sentences, read_gold(links, sentences), strict=True)
         ]
     return pairs[:limit]
+
+
+def read_gold(path: str | Path, sentences: Sequence[tuple[str, str]] | None = None) -> list[Links]:
+    """Return the gold links of a file. Raises UserError if they do not fit the sentences, or if none are there."""
+    golds = parse_links(list(read_lines(path)), str(path), sentences)
+    require_links(golds, str(path))
+    return golds
 
 
 def iterate_pairs(source: str | Path, target: str | Path, *, allow_empty: bool = False) -> Iterator[Pair]:

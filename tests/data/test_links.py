@@ -1,4 +1,4 @@
-"""Word links: the formats of other tools, how they count, and lines that are read in the wrong way."""
+"""Word links: Pharaoh lines, how they count words, and what programs give."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from builders import expect_error, refusal
 
-from nmt.data.links import Links, LinkSettings, links_from_python, parse_links
+from nmt.data.links import Links, links_from_python, parse_links
 from nmt.errors import UserError
 
 SENTENCES = [("a b c d", "x y"), ("e", "z"), ("f g h", "u v w")]
@@ -21,53 +21,33 @@ def links(sure: set[tuple[int, int]], possible: set[tuple[int, int]]) -> Links:
 EXPECTED = [links({(0, 0), (3, 1)}, {(1, 0)}), links(set(), set()), links({(2, 2)}, {(0, 1)})]
 
 
-@pytest.mark.parametrize(
-    ("text", "settings"),
-    [
-        ("0-0\t3-1  1p0 0-0 0p0\n\n2-2 0?1", LinkSettings()),
-        ("1-1 4-2 2?1\n\n3-3 1p2", LinkSettings(base=1)),
-        ("1 1 1 S\n1 4 2\n1 2 1 P\n3 3 3 S\n3 1 2 P", LinkSettings(base=1)),
-        ("0003 3 3\n0003 1 2 P 0.75\n\n0001 1 1 S 1\n0001 4 2 0.5\n0001 2 1 P", LinkSettings(base=1)),
-        ("0 0 0 S\n0 3 1 S\n0\t1\t0\tP\n2 2 2 S\n2 0 1 P", LinkSettings()),
-    ],
-    ids=["pharaoh", "from-1", "naacl", "naacl-any-order", "naacl-from-0"],
-)
-def test_every_format_gives_the_same_links(text: str, settings: LinkSettings) -> None:
-    lines = text.split("\n")
-    assert parse_links(lines, "gold", settings) == EXPECTED
-    assert parse_links(lines, "gold", settings, sentences=SENTENCES) == EXPECTED
-
-
-def test_naacl_file_may_end_before_the_last_sentence() -> None:
-    empty = links(set(), set())
-    assert parse_links(["1 1 1 S"], "gold", LinkSettings(1), count=3) == [links({(0, 0)}, set()), empty, empty]
+def test_pharaoh_lines_give_sure_and_possible_links() -> None:
+    lines = ["0-0\t3-1  1p0 0-0 0p0", "", "2-2 0?1"]
+    assert parse_links(lines, "gold") == parse_links(lines, "gold", SENTENCES) == EXPECTED
 
 
 @pytest.mark.parametrize(
-    ("lines", "base", "place"),
+    ("lines", "place"),
     [
-        (["0-0", "", "x"], 0, "gold:3: 'x'"),
-        (["0-0", "", f"1-{'9' * 5000}"], 0, "gold:3: '1-999"),
-        (["0-0 ||| -3.2", "", ""], 0, "gold:1: '|||'"),
-        (["1 1 1 S", "2 1 1 X"], 1, "gold:2: '2 1 1 X'"),
-        (["1 1 1 S", "0-0"], 1, "gold:2: '0-0'"),
-        (["1 1 1 S", "9 1 1 S"], 1, "gold has links of sentence 9 for 3 sentences"),
-        (["0-0"], 0, "gold has 1 line of links for 3 sentences"),
-        (["0-1", "", ""], 1, "gold:1: 0-1 points outside the sentences"),
-        (["3-0", "1-1", ""], 0, "gold:2: 1-1 points outside the sentences of 1 and 1 word; "),
-        (["1-3", "0-0", ""], 0, "gold:1: 1-3 points outside the sentences of 4 and 2 words; "),
+        (["0-0", "", "x"], "gold:3: 'x'"),
+        (["0-0", "", f"1-{'9' * 5000}"], "gold:3: '1-999"),
+        (["0-0 ||| -3.2", "", ""], "gold:1: '|||'"),
+        (["1 1 1 S", "", ""], "gold:1: '1'"),
+        (["0-0"], "gold has 1 line of links for 3 sentences"),
+        (["3-0", "1-1", ""], "gold:2: 1-1 points outside the sentences of 1 and 1 word; "),
+        (["1-3", "0-0", ""], "gold:1: 1-3 points outside the sentences of 4 and 2 words; "),
     ],
 )
-def test_wrong_links_are_named_with_their_line(lines: list[str], base: int, place: str) -> None:
-    problem = refusal(parse_links, lines, "gold", LinkSettings(base), sentences=SENTENCES)
+def test_wrong_links_are_named_with_their_line(lines: list[str], place: str) -> None:
+    problem = refusal(parse_links, lines, "gold", SENTENCES)
     assert problem.startswith(place) and len(problem) < 200
 
 
 def test_links_count_words_between_spaces_and_tabs() -> None:
     sentences = [("a\u00a0b\tc", "x \u3000 y"), ("\u2028 d\r", "z")]
-    assert parse_links(["1-2", "1-0"], "gold", sentences=sentences) == [links({(1, 2)}, set()), links({(1, 0)}, set())]
+    assert parse_links(["1-2", "1-0"], "gold", sentences) == [links({(1, 2)}, set()), links({(1, 0)}, set())]
     for lines in (["2-1", ""], ["0-1", "2-0"]):
-        expect_error("points outside the sentences", parse_links, lines, "gold", sentences=sentences)
+        expect_error("points outside the sentences", parse_links, lines, "gold", sentences)
 
 
 def test_links_from_python_are_sets_of_pairs_pharaoh_lines_or_links() -> None:
@@ -88,8 +68,8 @@ def test_links_from_python_are_sets_of_pairs_pharaoh_lines_or_links() -> None:
         ([{(0, 0)}, {0, 1}, set()], TypeError, "links[1]="),
         ([{(0, 0, 1)}, set(), set()], TypeError, "links[0]="),
         ([(0, 0), (0, 0), (0, 0)], TypeError, "links[0]="),
-        ([set(), {(1, 0)}, set()], UserError, "links[1]: (1, 0)"),
-        (["0-0", "x", ""], UserError, "links[1]:1: 'x'"),
+        ([set(), {(1, 0)}, set()], UserError, "links[1]: 1-0"),
+        (["0-0", "x", ""], UserError, "links[1]: 'x'"),
         ([set(), "", []], UserError, "links: no links"),
     ],
 )

@@ -51,7 +51,6 @@ def test_several_files_are_prepared(folder: Path, capsys: pytest.CaptureFixture[
         (["data.train.tgt=a.de"], "data.train.tgt: 1 file"),
         (["data.train.tgt=[a.de,x.de]"], "data.train.tgt=x.de: no such file"),
         (["data.train.tgt=[a.en,./b.en]"], "data.train.tgt=['a.en', './b.en']: is the source too"),
-        (["data.train.tgt=[a.de,b.de]", "data.train.links_base=1"], "data.train.links_base=1: "),
         (["data.train.tgt=[a.de,b.de]", "data.train.links=a.en"], "data.train.links=a.en: "),
         (["data.train.tgt=[a.de,c.de]"], "b.en has 90 lines, c.de has 1,000 lines"),
     ],
