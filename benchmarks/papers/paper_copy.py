@@ -228,7 +228,7 @@ def random_engine(args: argparse.Namespace, kind: str, length: int) -> Any:
     """Return the torch engine of an untrained model of the cell."""
     config = train_config(settings(args, length, kind))
     torch.manual_seed(1)
-    pieces = Tokenizer.train([" ".join(WORDS[:20])] * 20, vocab_size=config.tokenizer.vocab_size)
+    pieces = Tokenizer.train([" ".join(WORDS)] * 20, vocab_size=config.tokenizer.vocab_size)
     vocabulary = len(pieces)
     model = build_model(
         config, source_vocabulary=vocabulary, target_vocabulary=vocabulary, longest_source=length + 1

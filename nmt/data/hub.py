@@ -13,22 +13,21 @@ from nmt.errors import UserError, reason
 class Hub:
     """A data source: call it to open the splits of a dataset, which ``datasets`` memory-maps.
 
-    ``path`` is what ``datasets.load_dataset`` accepts: a name on the hub, or a local folder with Parquet, CSV or JSON
-    files. ``name`` is a configuration of the dataset. ``columns`` names source and target, in the row or in its column
+    ``path`` is a name on the hub, with the dataset's configuration as second item of a list if it has several, or a
+    local folder with Parquet, CSV or JSON files. ``columns`` names source and target, in the row or in its column
     ``translation``. ``train``, ``valid`` and ``test`` name splits; null leaves a part out.
     """
 
     def __init__(
         self,
         *,
-        path: str,
+        path: str | list[str],
         columns: tuple[str, str],
-        name: str | None = None,
         train: str = "train",
         valid: str | None = "validation",
         test: str | None = None,
     ) -> None:
-        self.path, self.name, self.columns = path, name, columns
+        self.path, self.columns = [path] if isinstance(path, str) else path, columns
         if problem := column_problem(columns):
             raise ValueError(problem)
         self.splits = {"train": train, "valid": valid, "test": test}
@@ -42,16 +41,18 @@ class Hub:
             raise UserError(f"data=hub: the package datasets is not installed; {fix}") from None
         datasets.disable_progress_bars()
         try:
-            splits = datasets.load_dataset(self.path, self.name)
+            splits = datasets.load_dataset(*self.path)
         except Exception as error:  # it raises many kinds, also of the network
-            raise UserError(f"data.path={self.path}: cannot be loaded ({reason(error)}); check the name") from None
+            raise UserError(
+                f"data.path={', '.join(self.path)}: cannot be loaded ({reason(error)}); check the name"
+            ) from None
         parts: dict[str, Iterable[Any]] = {}
         for part, split in self.splits.items():
             if split is None:
                 continue
             if split not in splits:
                 choices = ", ".join(map(str, splits))
-                raise UserError(f"data.{part}={split}: {self.path} has no such split; choose from {choices}")
+                raise UserError(f"data.{part}={split}: no such split; choose from {choices}")
             parts[part] = Rows(splits[split], part, self.columns)
         return parts
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
 
-WORD = re.compile("([^ \t]+)([ \t]*)")
-SPACED = re.compile(r"\w [.,](?:\s|$)")  # a space before a full stop or comma, as in tokenized text
+WORD = re.compile("[^ \t]+")
 
 
 def split_words(line: str) -> list[str]:
@@ -22,7 +20,7 @@ def split_words(line: str) -> list[str]:
 
 def word_positions(line: str) -> list[tuple[int, int]]:
     """Return start and end of each word of a line; see ``split_words``."""
-    return [match.span(1) for match in WORD.finditer(line)]
+    return [match.span() for match in WORD.finditer(line)]
 
 
 def overlapping(spans: Sequence[tuple[int, int]], start: int, stop: int) -> range:
@@ -67,27 +65,3 @@ def missing_words(words: Sequence[int], count: int) -> list[int]:
     """Return the numbers of the ``count`` words of a line that have no piece: its tokenizer removes them."""
     covered = {word for first, last in word_spans(words) for word in range(first, last + 1)}
     return [word for word in range(count) if word not in covered]
-
-
-def replace_words(text: str, pieces: Sequence[int], replacements: Mapping[int, str]) -> tuple[str, PieceWords]:
-    """Return the text with ``replacements`` in place of the words with these numbers, and the new words of its pieces.
-
-    ``pieces`` holds the word of each piece of the text. A replacement may have any number of words: all of them belong
-    to the pieces of the word that it replaces, and pieces of a removed word belong to none. Other spaces stay.
-    """
-    counts = list[int]()
-
-    def substitute(match: re.Match[str]) -> str:
-        new = replacements.get(len(counts), match[1])
-        counts.append(count_words(new))
-        return new + match[2] if counts[-1] else ""
-
-    replaced = WORD.sub(substitute, text)
-    if counts and not counts[-1]:
-        replaced = replaced.rstrip(" \t")
-    start = [0, *accumulate(counts)]
-    spans = (
-        (start[first], start[last + 1] - 1) if first >= 0 and start[first] < start[last + 1] else (-1, -1)
-        for first, last in word_spans(pieces)
-    )
-    return replaced, PieceWords.of(spans)

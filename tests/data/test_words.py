@@ -17,7 +17,6 @@ from nmt.data.words import (
     count_words,
     missing_words,
     overlapping,
-    replace_words,
     split_words,
     word_positions,
 )
@@ -112,29 +111,6 @@ def test_pieces_that_a_model_generates_belong_to_the_words_of_its_text(kind: str
 )
 def test_only_space_and_tab_end_a_word(text: str, words: list[str]) -> None:
     assert split_words(text) == words and count_words(text) == len(words)
-
-
-WORDS = st.lists(st.sampled_from(["a", "bc", "\u00a0", "é"]), max_size=5)
-
-
-@given(WORDS, st.dictionaries(st.integers(0, 4), st.sampled_from(["", "x", "y z", "y  z"])), st.data())
-def test_replaced_words_keep_pieces_and_spaces(
-    words: list[str], replacements: dict[int, str], data: st.DataObject
-) -> None:
-    spaces = [data.draw(st.sampled_from([" ", "\t", "  "])) for _ in words]
-    text = "".join(word + space for word, space in zip(words, spaces, strict=True)).removesuffix((spaces or [""])[-1])
-    first = [data.draw(st.integers(-1, len(words) - 1)) for _ in range(4)]
-    last = [word if word < 0 else data.draw(st.integers(word, len(words) - 1)) for word in first]
-    new, pieces = replace_words(text, PieceWords(first, last), replacements)
-    expected = [replacements.get(number, word) for number, word in enumerate(words)]
-    assert split_words(new) == [word for text in expected for word in split_words(text)]
-    assert new == new.strip(" \t")
-    if not replacements:
-        assert (new, list(pieces), pieces.last) == (text, first, last)
-    owners = [number for number, text in enumerate(expected) for _ in split_words(text)]  # old word of each new one
-    for start, stop, old_start, old_stop in zip(pieces, pieces.last, first, last, strict=True):
-        covered = [new for new, old in enumerate(owners) if 0 <= old_start <= old <= old_stop]
-        assert [*range(start, stop + 1)] == covered if covered else (start, stop) == (-1, -1)
 
 
 @given(text=TEXTS, ends=st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted))
