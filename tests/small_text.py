@@ -12,9 +12,7 @@ from nmt.text.prepare import Prepared, prepare
 from nmt.text.tokenizer import TokenizerSettings
 
 WORDS = "a man in blue shirt two dogs run through deep snow ein Mann läuft Hund Schnee".split()
-SETTINGS = TokenizerSettings(
-    kind="bpe", vocab_size=320, joint=True, character_coverage=1.0, source_model=None, target_model=None
-)
+SETTINGS = TokenizerSettings(kind="bpe", vocab_size=320, character_coverage=1.0)
 
 
 def random_pairs(count: int, *, seed: int = 5, longest: int = 12) -> list[Pair]:

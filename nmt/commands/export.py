@@ -122,6 +122,6 @@ def _likely_pieces(trained: TrainedModel, options: ExportOptions) -> LikelyPiece
     if other_side(prepared, trained):
         raise UserError(
             f"corpus={folder}: its tokenizers differ from the model's; prepare it again with the model's tokenizers "
-            "(tokenizer.source_model=FILE)"
+            "(tokenizer.model=FILE)"
         )
     return learn_translations(prepared.corpora["train"], source_vocabulary=len(trained.source), size=size)

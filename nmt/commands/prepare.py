@@ -24,8 +24,8 @@ HELP = """nmt-prepare: train tokenizers and write corpora once, for any number o
   nmt-prepare data.train.src=a.en data.train.tgt=a.de data.valid.src=b.en data.valid.tgt=b.de output=data/mine
   nmt-prepare data=multi30k tokenizer.vocab_size=8000 output=data/multi30k-8k
   nmt-prepare … data.max_length=80 data.max_ratio=3            drop long or unequal training pairs
-  nmt-prepare … tokenizer=unigram tokenizer.joint=false        one vocabulary per side
-  nmt-prepare … tokenizer.source_model=mine.model              use your own SentencePiece model
+  nmt-prepare … tokenizer=unigram tokenizer.vocab_size=[4000,6000]   one vocabulary per side
+  nmt-prepare … tokenizer.model=mine.model                           use your own SentencePiece model
   nmt-prepare … data.duplicates=near data.drop_identical=true  drop repeated pairs, and pairs with equal sides
   nmt-prepare … 'data.languages=[en,de]'                       drop pairs in other languages
   nmt-prepare … workers=8                                      write large corpora with eight processes
@@ -70,7 +70,6 @@ def _problems(config: dict[str, Any]) -> Iterator[str]:
         return
     options = build(PrepareOptions, config)
     assert isinstance(options.data, DataSettings)
-    yield from options.tokenizer.conflicts()
     yield from source_problems(options.data, needed=("train",), trust=trust)
 
 

@@ -43,12 +43,11 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
     tokenizer = settings.tokenizer
     trains_tokenizers = isinstance(settings.data, DataSettings) and settings.init_from is None
     if trains_tokenizers and settings.embeddings.shared and not tokenizer.joint:
-        yield "embeddings.shared=true: needs one vocabulary for both sides; set tokenizer.joint=true"
+        yield "embeddings.shared=true: needs one vocabulary for both sides; give one tokenizer.vocab_size, or model"
     yield from name_problems(settings.name)
-    yield from size_problems(settings, vocabulary=tokenizer.vocab_size, trust=trust)
+    yield from size_problems(settings, vocabulary=max(tokenizer.sizes), trust=trust)
     yield from optimizer_problems(settings)
     yield from settings.training.conflicts()
-    yield from tokenizer.conflicts()
     dropout = settings.batches.bpe_dropout
     if dropout is not None and tokenizer.kind != "bpe" and trains_tokenizers:
         yield f"batches.bpe_dropout={dropout}: {tokenizer.kind} pieces have no merges; remove it or set tokenizer=bpe"
@@ -115,8 +114,8 @@ def _adapt_conflicts(settings: Train, config: Mapping[str, Any]) -> Iterator[str
         if fixed and (now := wanted.get(key)) != stored.get(key):
             yield f"{key}={now}: differs from the model in init_from={start}, which an adapter cannot change; remove it"
             return
-    size = settings.tokenizer.vocab_size
-    sizes = {"source_vocabulary": size, "target_vocabulary": size, "longest_source": 8}
+    size, target_size = settings.tokenizer.sizes
+    sizes = {"source_vocabulary": size, "target_vocabulary": target_size, "longest_source": 8}
     try:
         model = build_on_meta(settings, **sizes, trust=settings.trust)
     except UserError:

@@ -88,7 +88,8 @@ def prepare(
     make_folder(folder)
     if tokenizers is None and len(scan.sample) >= MANY_PAIRS:
         print_message(f"tokenizer: learning pieces from {counted(len(scan.sample), 'pair')} …")
-    source, target = tokenizers or train_tokenizers(tokenizer, scan.sample)
+    sides = [pair.source for pair in scan.sample], [pair.target for pair in scan.sample]
+    source, target = tokenizers or tokenizer.train(*sides)
     for name, model in zip(TOKENIZER_FILES, (source, target), strict=True):
         write_bytes(folder / name, model.to_bytes())
     sampled = None if tokenizers or scan.is_complete else len(scan.sample)
@@ -134,7 +135,7 @@ def reading_problems(prepared: Prepared, *, setting: str | None = None) -> list[
     warnings = []
     for part, counts in prepared.pair_counts.items():
         for side, coverage in (("source", counts.source), ("target", counts.target)):
-            if (problem := coverage.problem(_advice(prepared.tokenizer, part, side, setting))) is not None:
+            if (problem := coverage.problem(_advice(prepared.tokenizer, part, setting))) is not None:
                 warnings.append(f"{part} {side}: {problem}")
         if counts.empty:
             warnings.append(f"{part}: {counted(counts.empty, 'pair')} with an empty side; remove them")
@@ -144,13 +145,12 @@ def reading_problems(prepared: Prepared, *, setting: str | None = None) -> list[
     return warnings
 
 
-def _advice(settings: TokenizerSettings, part: str, side: str, setting: str | None) -> str:
+def _advice(settings: TokenizerSettings, part: str, setting: str | None) -> str:
     """Return the fix for a side of a part that its tokenizer cannot read."""
     if setting is not None:
         return f"start from a model that knows this text, or train a new one without {setting}"
-    key, model = settings.model_of(side)
-    if model is not None:
-        return f"choose another {key}, or remove it to train one on this text"
+    if settings.model is not None:
+        return "choose another tokenizer.model, or remove it to train one on this text"
     if part != "train":
         return f"the training text has no such characters: give {part} text in the same language, or train on such text"
     return "raise tokenizer.character_coverage"
@@ -170,28 +170,3 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
     target = source if source.to_bytes() == target.to_bytes() else target
     corpora = {part: Corpus(file) for part in PARTS if (file := folder / f"{part}.arrow").name in settings.checksums}
     return Prepared(**vars(settings), source=source, target=target, corpora=corpora)
-
-
-def train_tokenizers(settings: TokenizerSettings, pairs: Sequence[Pair]) -> tuple[Tokenizer, Tokenizer]:
-    """Return the source and target tokenizers, one object if ``joint``. SentencePiece models of the user are kept.
-
-    Raises UserError if a text cannot have as many pieces.
-    """
-    texts = {"source": [pair.source for pair in pairs], "target": [pair.target for pair in pairs]}
-    if settings.joint:
-        texts = {"source": [side for pair in pairs for side in pair[:2]]}
-    tokenizers = list[Tokenizer]()
-    for side, lines in texts.items():
-        if (model := settings.model_of(side)[1]) is not None:
-            tokenizers.append(Tokenizer.from_file(Path(model)))
-            continue
-        trained = Tokenizer.train(
-            lines,
-            vocab_size=settings.size_of(side)[1],
-            kind=settings.kind,
-            character_coverage=settings.character_coverage,
-            normalisation=settings.normalisation,
-            key="tokenizer.vocab_size" if settings.joint else f"tokenizer.{side}_vocab_size",
-        )
-        tokenizers.append(trained)
-    return tokenizers[0], tokenizers[-1]

@@ -34,43 +34,40 @@ class TokenizerSettings:
     """conf/tokenizer/*.yaml: how to train the tokenizers of both sides, or the user's models to use instead."""
 
     kind: Literal["bpe", "unigram"]
-    vocab_size: Pieces
-    joint: bool
-    source_vocab_size: Pieces | None = None
-    target_vocab_size: Pieces | None = None
+    vocab_size: Pieces | tuple[Pieces, Pieces]
     character_coverage: Annotated[float, AtLeast(0.98), AtMost(1)]  # the range that SentencePiece accepts
     normalisation: Literal["nfkc"] | None = None
-    source_model: str | None
-    target_model: str | None
+    model: str | tuple[str, str] | None = None
 
-    def model_of(self, side: str) -> tuple[str, str | None]:
-        """Return the key of the user's model of a side, and the file that it names, or None."""
-        key = "source_model" if self.joint or side == "source" else "target_model"
-        return f"tokenizer.{key}", getattr(self, key)
+    @property
+    def joint(self) -> bool:
+        """Whether both sides have one vocabulary."""
+        return not isinstance(self.vocab_size if self.model is None else self.model, tuple)
 
-    def size_of(self, side: str) -> tuple[str, int]:
-        """Return the key that sets the vocabulary size of a side, and the size."""
-        size = None if self.joint else getattr(self, f"{side}_vocab_size")
-        return ("tokenizer.vocab_size", self.vocab_size) if size is None else (f"tokenizer.{side}_vocab_size", size)
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The vocabulary sizes of both sides."""
+        return self.vocab_size if isinstance(self.vocab_size, tuple) else (self.vocab_size, self.vocab_size)
 
-    def conflicts(self) -> Iterator[str]:
-        """Yield a message for a setting without effect: of one side of a joint vocabulary, or beside given models."""
-        if self.normalisation is not None and None not in (self.model_of("source")[1], self.model_of("target")[1]):
-            yield f"tokenizer.normalisation={self.normalisation}: your own model has its own; remove this setting"
-        for side in ("source", "target"):
-            key = f"tokenizer.{side}_vocab_size"
-            if (size := getattr(self, f"{side}_vocab_size")) is None:
-                continue
-            if self.joint:
-                fix = f"set tokenizer.vocab_size={size}, or tokenizer.joint=false"
-                yield f"{key}={size}: a joint vocabulary has one size; {fix}"
-            elif self.model_of(side)[1] is not None:
-                yield f"{key}={size}: your own model has its own; remove this setting"
-        if self.joint and self.target_model is not None:
-            yield (
-                f"tokenizer.target_model={self.target_model}: a joint vocabulary reads tokenizer.source_model only; "
-                "remove tokenizer.target_model or set tokenizer.joint=false"
-            )
+    def train(self, source: list[str], target: list[str]) -> tuple[Tokenizer, Tokenizer]:
+        """Return the tokenizers of both sides, one object if they are ``joint``: the user's models, or trained ones."""
+        if self.model is not None:
+            files = [self.model] if isinstance(self.model, str) else self.model
+            models = [Tokenizer.from_file(file) for file in files]
+            return models[0], models[-1]
+        if self.joint:
+            joint = self._train([line for pair in zip(source, target, strict=True) for line in pair], self.sizes[0])
+            return joint, joint
+        return self._train(source, self.sizes[0]), self._train(target, self.sizes[1])
+
+    def _train(self, lines: list[str], vocab_size: int) -> Tokenizer:
+        return Tokenizer.train(
+            lines,
+            vocab_size=vocab_size,
+            kind=self.kind,
+            character_coverage=self.character_coverage,
+            normalisation=self.normalisation,
+        )
 
 
 class Tokenizer:
@@ -111,12 +108,11 @@ class Tokenizer:
         kind: Literal["bpe", "unigram"] = "bpe",
         character_coverage: float = 1.0,
         normalisation: Literal["nfkc"] | None = None,
-        key: str = "tokenizer.vocab_size",
     ) -> Tokenizer:
         """Train a tokenizer with exactly ``vocab_size`` pieces: 4 specials, 256 bytes, and pieces of the sentences.
 
         It loses no character (byte fallback), and changes none without ``normalisation``. Training is deterministic.
-        Raises UserError if the sentences hold no words, or if ``vocab_size``, the value of ``key``, does not fit them.
+        Raises UserError if the sentences hold no words, or if ``vocab_size`` does not fit them.
         """
         model = io.BytesIO()
         failures: list[BaseException] = []
@@ -138,7 +134,7 @@ class Tokenizer:
         except RuntimeError as error:
             if failures:  # the iterator's own error, of which SentencePiece keeps only the text
                 raise failures[0] from None
-            raise _training_error(str(error), f"{key}={vocab_size}") from None
+            raise _training_error(str(error), vocab_size) from None
         return cls(model.getvalue())
 
     @classmethod
@@ -348,15 +344,15 @@ def _training_chunks(sentences: Iterable[str], failures: list[BaseException]) ->
         raise
 
 
-def _training_error(message: str, setting: str) -> UserError:
-    """Return a UserError that explains SentencePiece's ``message`` about the vocabulary size of ``setting``."""
-    key = setting.partition("=")[0]
+def _training_error(message: str, vocab_size: int) -> UserError:
+    """Return a UserError that explains SentencePiece's ``message`` about the vocabulary size."""
+    setting = f"tokenizer.vocab_size={vocab_size}"
     for pattern, bound in (
         (r"too high.*value <= (\d+)", "yields at most"),
         (r"required_chars\. \d+ vs (\d+)", "needs"),
     ):
         if match := re.search(pattern, message):
-            return UserError(f"{setting}: the text {bound} {match[1]} pieces; set {key}={match[1]}")
+            return UserError(f"{setting}: the text {bound} {match[1]} pieces; give this number")
     if "sentences_.empty()" in message or "all_chars_count" in message:
         return UserError("tokenizer: the training text contains no words; give text to learn the pieces from")
     return UserError(f"{setting}: SentencePiece cannot train on this text: {' '.join(message.split())}")

@@ -57,15 +57,15 @@ def test_output_can_be_opened_and_every_pair_is_counted(files: Path, call: Call)
 @pytest.mark.parametrize("words", [TRAIN, ["data=table", "data.train=a.tsv"]])
 def test_two_lower_cased_vocabularies_without_a_validation_set(words: list[str], files: Path) -> None:
     write_lines("a.tsv", (f"{source or 'a cat'}\t{target}" for source, target in zip(SOURCE, TARGET, strict=True)))
-    size = ["tokenizer=unigram", "tokenizer.vocab_size=279", "tokenizer.joint=false"]
+    size = ["tokenizer=unigram", "tokenizer.vocab_size=[279,280]"]
     prepare([*words, *size, "data.lowercase=true", "output=mine"])
     prepared = open_prepared(Path("mine"))
-    assert (len(prepared.source), len(prepared.target)) == (279, 279) and prepared.source is not prepared.target
+    assert (len(prepared.source), len(prepared.target)) == (279, 280) and prepared.source is not prepared.target
     assert prepared.corpora["train"].targets()[0] == TARGET[0].lower()
 
 
 def test_given_tokenizer_is_used_unchanged(made: Path) -> None:
-    prepare([*TRAIN, *VALID, "tokenizer.source_model=made/source.model", "output=again"])
+    prepare([*TRAIN, *VALID, "tokenizer.model=made/source.model", "output=again"])
     assert Path("again/source.model").read_bytes() == (made / "source.model").read_bytes()
 
 
@@ -117,7 +117,7 @@ def test_text_that_changes_between_its_readings_is_noticed(files: Path, monkeypa
 ENGLISH = ["two small dogs run through the deep white snow", "an old woman reads a long letter at the window"]
 GERMAN = ["Zwei kleine Hunde laufen durch den tiefen weißen Schnee", "Eine alte Frau liest am Fenster einen Brief"]
 RUSSIAN = ["Две маленькие собаки бегут по глубокому снегу", "Старая женщина читает у окна длинное письмо"]
-OWN = ["tokenizer.joint=false", "tokenizer.source_model=en.model", "tokenizer.target_model=de.model"]
+OWN = ["tokenizer.model=[en.model,de.model]"]
 
 
 @pytest.mark.parametrize(

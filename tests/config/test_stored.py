@@ -76,7 +76,7 @@ def test_every_replaced_setting_of_an_inherited_run_is_refused_or_valid(tmp_path
                 place = place[name]
             place[path[-1]] = value
             (tmp_path / "config.yaml").write_text(to_yaml(changed))
-            overrides = ["encoder.layers=2", "attention.heads=4", "tokenizer.joint=true"]
+            overrides = ["encoder.layers=2", "attention.heads=4", "tokenizer.vocab_size=300"]
             for words, text in (([], True), (overrides, False)):
                 start = {**config, "init_from": str(tmp_path)}
                 try:

@@ -16,7 +16,6 @@ from nmt.config.compose import compose_config, train_config
 from nmt.config.overrides import config_dir
 from nmt.data.sources import DataSettings
 from nmt.settings.build import build, plain
-from nmt.text.tokenizer import TokenizerSettings
 from nmt.training.settings import PreparedTrain, Train
 
 GROUPS = sorted(
@@ -66,16 +65,6 @@ def test_blocks_of_any_content_come_back(
     expected = None if languages is None else tuple(languages)
     assert (settings.lowercase, settings.max_length, settings.languages) == (lowercase, longest, expected)
     assert contains(plain(settings), {"_target_": "a.B", **block, **shared})
-
-
-def test_sides_have_their_sizes_and_models() -> None:
-    settings: dict[str, Any] = {"kind": "bpe", "vocab_size": 9, "joint": False, "character_coverage": 1.0}
-    own = build(TokenizerSettings, {**settings, "source_model": None, "target_model": "a", "source_vocab_size": 8})
-    assert [own.size_of(side) for side in ("source", "target")] == [
-        ("tokenizer.source_vocab_size", 8),
-        ("tokenizer.vocab_size", 9),
-    ]
-    assert own.model_of("target") == ("tokenizer.target_model", "a")
 
 
 @pytest.mark.thorough

@@ -7,17 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import expect_error
 from hypothesis import given
 from hypothesis import strategies as st
 from small_text import SETTINGS
 
 from nmt.data.filters import Duplicates, Filters
 from nmt.data.pair import Pair
-from nmt.errors import UserError
 from nmt.text import prepare as module
 from nmt.text.duplicates import Overlap
 from nmt.text.pair_counts import PairCounts
-from nmt.text.prepare import open_prepared, prepare, scan_pairs, train_tokenizers
+from nmt.text.prepare import open_prepared, prepare, scan_pairs
 
 
 def test_a_small_corpus_is_its_own_sample() -> None:
@@ -49,14 +49,11 @@ def text(generator: random.Random, letters: int, words: int) -> str:
 def test_a_size_that_does_not_fit_names_its_key() -> None:
     generator = random.Random(3)
     pairs = [Pair("a small dog", text(generator, 900, 9)) for _ in range(40)]
-    with pytest.raises(
-        UserError, match=r"^tokenizer\.source_vocab_size=400: .*; set tokenizer\.source_vocab_size=\d+$"
-    ):
-        train_tokenizers(replace(SETTINGS, joint=False, vocab_size=400), pairs)
-    with pytest.raises(
-        UserError, match=r"^tokenizer\.vocab_size=400: .* needs \d+ pieces; set tokenizer\.vocab_size=\d+$"
-    ):
-        train_tokenizers(replace(SETTINGS, vocab_size=400), pairs)
+    for size, wrong in ((400, 400), ((280, 400), 400), ((420, 400), 420)):
+        sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        expect_error(
+            rf"^tokenizer\.vocab_size={wrong}: .* \d+ pieces", replace(SETTINGS, vocab_size=size).train, *sides
+        )
 
 
 PAIRS = st.lists(st.builds(Pair, st.sampled_from(["a", "b ", "c", "", " "]), st.sampled_from(["x", "y", " y", ""])))

@@ -23,7 +23,7 @@ from nmt.text.batches import Batch, collate
 from nmt.text.prepare import Prepared, prepare
 from nmt.training.guide import SMALLEST, Contexts, GoldLinks, alignment_loss
 
-TOKENIZER = replace(SETTINGS, vocab_size=290, joint=False)
+TOKENIZER = replace(SETTINGS, vocab_size=(290, 290))
 PAIRS = [
     Pair("die alte Katze schläft", "the old cat is asleep", ((0, 0), (1, 1), (2, 2), (3, 3), (3, 4)), ((0, 2),)),
     Pair("gestern schlief sie", "she slept yesterday", ((0, 2), (1, 1))),
