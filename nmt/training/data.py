@@ -12,9 +12,8 @@ from typing import Any
 import pytorch_lightning as pl
 
 from nmt.errors import UserError
-from nmt.text.batches import Batch, BatchPlan, collate
+from nmt.text.batches import Batch, BatchPlan, SampledPieces, collate
 from nmt.text.prepare import Prepared
-from nmt.text.sampled import sampled_pieces
 from nmt.training.distributed import rank, world_size
 from nmt.training.settings import Train
 
@@ -60,7 +59,8 @@ class CorpusBatches(pl.LightningDataModule):
         batches = config.batches
         self.accumulate = batches.accumulate
         # Pieces of the training batches, instead of the stored ones.
-        self.pieces = sampled_pieces(prepared, batches.bpe_dropout, max_tokens=batches.max_tokens)
+        dropout = batches.bpe_dropout
+        self.pieces = None if dropout is None else SampledPieces(prepared, dropout, max_tokens=batches.max_tokens)
         self._plan = partial(BatchPlan, max_tokens=batches.max_tokens, max_sentences=batches.max_sentences)
         self.train_plan = self._plan(
             self.train.source_lengths,
