@@ -109,8 +109,7 @@ def _likely_pieces(trained: TrainedModel, options: ExportOptions) -> LikelyPiece
         return None
     from nmt.data.sources import is_prepared
     from nmt.inference.onnx.shortlist import learn_translations
-    from nmt.text.prepare import open_prepared
-    from nmt.text.prepared_settings import missing_parts
+    from nmt.text.prepare import missing_parts, open_prepared
     from nmt.text.tokenizer import other_side
 
     data = trained.config["data"]

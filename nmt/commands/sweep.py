@@ -24,7 +24,7 @@ from nmt.errors import Interrupted, UserError, print_message
 from nmt.files.atomic import make_folder, own_folder, require_own, write_lines
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
-from nmt.text.prepared_settings import missing_parts
+from nmt.text.prepare import missing_parts
 from nmt.training.distributed import detect_launch
 from nmt.training.settings import Train
 

@@ -89,7 +89,7 @@ class TextCheck:
 
     def conclude(self) -> None:
         """Warn if the lines so far are unreadable. Call it at the end of a text."""
-        problem = None if self._warned else self.counts.problem("choose a model that was trained on such text")
-        if problem is not None:
+        if not self._warned and (problem := self.counts.problem()) is not None:
             self._warned = True
-            warnings.warn(f"{self._side} text: {problem}", stacklevel=3)
+            fix = "choose a model that was trained on such text"
+            warnings.warn(f"{self._side} text: {problem}; {fix}", stacklevel=3)

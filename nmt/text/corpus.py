@@ -10,7 +10,6 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from unicodedata import is_normalized
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from nmt.data.pair import Pair
 from nmt.errors import UserError, reason
 from nmt.files.atomic import replace_file
 from nmt.system.processes import run_tasks
-from nmt.text.pair_counts import PairCounts
+from nmt.text.coverage import PairCounts
 from nmt.text.tokenizer import Tokenizer
 
 FIX = "prepare the text again with nmt-prepare"
@@ -54,7 +53,7 @@ def write_corpus(
     """Write the pairs that the filters keep to ``path``, atomically, and return ``counts`` with theirs.
 
     The file does not depend on the number of processes. The texts are stored unchanged, except that lone surrogates,
-    which UTF-8 cannot encode, become U+FFFD. Raises NoPairs if no pair is left, and UserError if the disk is full.
+    which UTF-8 cannot encode, become U+FFFD. Raises UserError if no pair is left, or if the disk is full.
     """
     counts = PairCounts() if counts is None else counts
     remaining = iter(pairs)
@@ -78,7 +77,6 @@ class _Encode:
 
     def __call__(self, pairs: list[Pair]) -> tuple[Any, PairCounts]:
         counts = PairCounts()
-        normalises = self.source.normalises or self.target.normalises
         rows = []
         sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
         source_ids, target_ids = self.source.encode_all(sources), self.target.encode_all(targets)
@@ -92,7 +90,6 @@ class _Encode:
             counts.empty += not (x and y)
             counts.source_pieces += len(x)
             counts.target_pieces += len(y)
-            counts.normalised += normalises and not all(is_normalized("NFKC", text) for text in pair[:2])
             links = None if pair.links is None else _flatten(pair.links)
             rows.append((x, y, _encodable(pair.source), _encodable(pair.target), links, _flatten(pair.possible)))
         columns = zip(*rows, strict=True) if rows else [()] * len(SCHEMA)

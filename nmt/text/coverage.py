@@ -1,34 +1,32 @@
-"""How well a tokenizer reads a text: the share of ``<unk>`` and byte pieces, and the tokens per word."""
+"""Counts of a text: the pairs that preparing kept and dropped, and how well a tokenizer reads their sides."""
 
 from __future__ import annotations
 
-import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from nmt.text.specials import UNK
+from nmt.errors import UserError, counted
 from nmt.text.tokenizer import Tokenizer
 
-UNUSUAL = 0.05  # share of the tokens and, because emoji do not matter, of the letters
-MIN_CHARACTERS = 200  # in a shorter text, every second character must be an unknown letter
-EXAMPLES = 8  # words
-EMOJI_VARIANTS = "\ufe0e\ufe0f"  # of emoji; Unicode counts them as marks
+UNUSUAL = 0.1  # share of the words with unknown tokens
+FEW = 2  # so many words may be names or emoji in a short text
 
 
 @dataclass(kw_only=True)
 class Coverage:
     """Counts of a text as a tokenizer reads it. ``unknown`` tokens are ``<unk>`` or one byte of a character.
 
-    ``words`` are separated by whitespace. ``unknown_letters`` are letters and marks without a piece. Emoji, digits and
-    punctuation do not count, because a text can be read without them.
+    ``words`` are separated by whitespace, ``unknown_words`` have an unknown token, and ``example`` is the first one.
     """
 
     words: int = 0
     characters: int = 0
     tokens: int = 0
     unknown: int = 0
-    unknown_letters: int = 0
-    examples: list[str] = field(default_factory=list)
+    unknown_words: int = 0
+    example: str = ""
 
     def count(self, tokenizer: Tokenizer, texts: Sequence[str], encoded: Sequence[Sequence[int]]) -> None:
         """Count lines, which ``tokenizer`` has encoded as ``encoded``."""
@@ -39,16 +37,16 @@ class Coverage:
         for text, ids in zip(texts, encoded, strict=True):
             if not readable(ids):
                 self.unknown += sum(map(tokenizer.fallback.__contains__, ids))
-                for word in text.split():
-                    if unknown := unknown_letters(tokenizer, word):
-                        self.unknown_letters += unknown
-                        self.examples += [word[:40]] * (len(self.examples) < EXAMPLES)
+                words = [word for word in text.split() if not readable(tokenizer.encode(word))]
+                self.unknown_words += len(words)
+                self.example = self.example or (words or [text])[0][:40]
 
     def add(self, other: Coverage) -> None:
         """Add the counts of another text."""
+        example = self.example or other.example
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
-        del self.examples[EXAMPLES:]
+        self.example = example
 
     @property
     def unknown_share(self) -> float:
@@ -59,26 +57,80 @@ class Coverage:
     def tokens_per_word(self) -> float:
         return self.tokens / self.words if self.words else 0.0
 
-    @property
-    def is_unreadable(self) -> bool:
-        """Whether more than ``UNUSUAL`` of the tokens are unknown, and not for their emoji or one rare name."""
-        share = UNUSUAL if self.characters >= MIN_CHARACTERS else 0.5
-        return self.unknown_share > UNUSUAL and self.unknown_letters > max(1, share * self.characters)
-
-    def problem(self, advice: str) -> str | None:
-        """Return the problem of the tokenizer with the text, with the fix ``advice``, or None."""
-        if not self.is_unreadable:
+    def problem(self) -> str | None:
+        """Return the problem of the tokenizer with the text, or None."""
+        if self.unknown_words <= max(FEW, UNUSUAL * self.words):
             return None
         share = f"{100 * self.unknown_share:.1f} % of the tokens are unknown characters or words"
-        return f"{share}, as in {self.examples[0]!r}, with {self.tokens_per_word:.1f} tokens per word; {advice}"
+        return f"{share}, as in {self.example!r}, with {self.tokens_per_word:.1f} tokens per word"
 
 
-def unknown_letters(tokenizer: Tokenizer, text: str) -> int:
-    """Return the number of letters and marks of ``text`` that ``tokenizer`` has no piece for.
+@dataclass(kw_only=True)
+class PairCounts:
+    """Counts of the pairs that were kept, and of those dropped for each reason; lengths in pieces.
 
-    A tokenizer of words has no piece for any letter of an unknown word.
+    ``source`` and ``target`` count all pairs, also those that were dropped. ``in_train`` and ``sources_in_train`` are
+    the pairs and sources of a validation or test part that also occur in the training part.
     """
-    if tokenizer.alphabet.issuperset(text):
-        return len(text) if UNK in tokenizer.encode(text) else 0
-    unknown = [character for character in tokenizer.normalise(text) if character not in tokenizer.alphabet]
-    return sum(unicodedata.category(character)[0] in "LM" for character in unknown if character not in EMOJI_VARIANTS)
+
+    kept: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    source_pieces: int = 0
+    target_pieces: int = 0
+    source: Coverage = field(default_factory=Coverage)
+    target: Coverage = field(default_factory=Coverage)
+    in_train: int = 0
+    sources_in_train: int = 0
+    empty: int = 0  # kept pairs with an empty side: only those of validation and test parts are kept
+
+    def __post_init__(self) -> None:
+        self.dropped = Counter(self.dropped)  # a dictionary in JSON files
+
+    @property
+    def total(self) -> int:
+        return self.kept + self.dropped.total()
+
+    @property
+    def sides(self) -> dict[str, Coverage]:
+        return {"source": self.source, "target": self.target}
+
+    def add(self, other: PairCounts) -> None:
+        """Add other counts to these."""
+        for name, value in vars(other).items():
+            if isinstance(value, int):
+                setattr(self, name, getattr(self, name) + value)
+        self.dropped.update(other.dropped)
+        self.source.add(other.source)
+        self.target.add(other.target)
+
+    def lines(self) -> list[str]:
+        """Return lines about the kept pairs and those that the training part has too, then one for each reason."""
+        kept = f"{self.kept:,} of {counted(self.total, 'pair')} kept"
+        dropped = [f"{count:,} dropped: {reason}" for reason, count in self.dropped.most_common()]
+        sizes = f"{self.source_pieces:,} source and {counted(self.target_pieces, 'target piece')}"
+        return [f"{kept}: {sizes}", *self.overlap_lines(), *dropped]
+
+    def overlap_lines(self) -> list[str]:
+        """Return a line about the pairs that the training part has too, before any is dropped, if there are any."""
+        if not self.sources_in_train:
+            return []
+        sources = f"{self.sources_in_train:,} of {counted(self.total, 'source')} also in the training text"
+        learned = "; scores on it do not hold for new text" if 2 * self.sources_in_train > self.total else ""
+        return [f"{sources}, {self.in_train:,} with the same target{learned}"]
+
+    def require_pairs(self, part: str) -> None:
+        """Raise UserError, with the reason, if no pair of this ``part`` of the data was kept."""
+        if self.kept == 0:
+            reasons = [f"{count:,} {reason}" for reason, count in self.dropped.most_common()]
+            reasons += [f"{side}: {problem}" for side, counts in self.sides.items() if (problem := counts.problem())]
+            why = (
+                f"0 of {counted(self.total, 'pair')} kept ({', '.join(reasons)})" if reasons else "no pairs were given"
+            )
+            raise UserError(f"data.{part}: {why}; relax the filters or give more text")
+
+    def reading(self) -> dict[str, Any]:
+        """Return for each side the share of unknown tokens and the tokens per word."""
+        return {
+            side: {"unknown": round(counts.unknown_share, 4), "tokens_per_word": round(counts.tokens_per_word, 2)}
+            for side, counts in self.sides.items()
+        }

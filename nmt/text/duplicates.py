@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from nmt.data.filters import Duplicates
 from nmt.data.pair import Pair
-from nmt.text.pair_counts import PairCounts
+from nmt.text.coverage import PairCounts
 
 
 def without_duplicates(pairs: Iterable[Pair], kind: Duplicates | None, counts: PairCounts) -> Iterator[Pair]:

@@ -1,31 +1,32 @@
-"""Tokenizers and corpora on disk, from sentence pairs."""
+"""Tokenizers and corpora in a folder, from sentence pairs, with ``settings.json``: how the text was prepared."""
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from nmt.data.filters import TEST_FILTERS, Filters
+from nmt.data.invisible import Invisible
 from nmt.data.pair import Pair
 from nmt.data.sources import PARTS
 from nmt.errors import UserError, counted, print_message, printable
-from nmt.files.atomic import make_folder, write_bytes
-from nmt.files.checksum import verify_file
+from nmt.files.atomic import make_folder, write_bytes, write_lines
+from nmt.files.checksum import checksum, require_format, verify_file
+from nmt.files.reading import read_json
+from nmt.settings.build import build, plain, problems
 from nmt.system.progress import Progress
 from nmt.text.corpus import FIX, Corpus, write_corpus
+from nmt.text.coverage import PairCounts
 from nmt.text.duplicates import Overlap, without_duplicates
-from nmt.text.pair_counts import PairCounts
-from nmt.text.prepared_settings import (
-    TOKENIZER_FILES,
-    PreparedSettings,
-    missing_parts,
-    read_settings,
-    write_settings,
-)
 from nmt.text.tokenizer import Tokenizer, TokenizerSettings
 
+TOKENIZER_FILES = ("source.model", "target.model")
+SETTINGS_FILE = "settings.json"
+FORMAT = 3
 MANY_PAIRS = 50_000  # from this number on, a message says that the tokenizer is learning: it takes many seconds
 SHOWN = 80  # characters of the pieces of a sentence
 SAMPLE_PAIRS = 200_000  # a tokenizer learns from at most this many training pairs
@@ -58,6 +59,22 @@ def scan_pairs(pairs: Iterable[Pair]) -> Scan:
         count += 1
     sample.sort(key=lambda item: item[0])
     return Scan(count, [pair for _, pair in sample])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedSettings:
+    """The content of ``settings.json``."""
+
+    format: int = FORMAT
+    lowercase: bool
+    remove_invisible: Invisible | None
+    tokenizer: TokenizerSettings
+    pair_counts: dict[str, PairCounts]
+    """The counts of each part."""
+    checksums: dict[str, int] = field(default_factory=dict)
+    """The CRC-32 of each tokenizer and corpus file."""
+    checksum: int = 0
+    """Changes with all other entries, so with the text, the tokenizers and the settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +120,6 @@ def prepare(
     progress = Progress("pair", title="encoding the training text", total=lambda: scan.count)
     distinct = without_duplicates(overlap.watch(progress.watch(train)), filters.duplicates, accounts["train"])
     write_corpus(folder / "train.arrow", distinct, source, target, filters, accounts["train"], workers=workers)
-    if accounts["train"].total != scan.count:
-        raise UserError("data.train: the text changed while it was read; run the command again when it is complete")
     overlap.count(accounts)
     settings = PreparedSettings(
         lowercase=filters.lowercase,
@@ -134,9 +149,9 @@ def reading_problems(prepared: Prepared, *, setting: str | None = None) -> list[
     """
     warnings = []
     for part, counts in prepared.pair_counts.items():
-        for side, coverage in (("source", counts.source), ("target", counts.target)):
-            if (problem := coverage.problem(_advice(prepared.tokenizer, part, setting))) is not None:
-                warnings.append(f"{part} {side}: {problem}")
+        for side, coverage in counts.sides.items():
+            if (problem := coverage.problem()) is not None:
+                warnings.append(f"{part} {side}: {problem}; {_advice(prepared.tokenizer, part, setting)}")
         if counts.empty:
             warnings.append(f"{part}: {counted(counts.empty, 'pair')} with an empty side; remove them")
     corpora = prepared.corpora
@@ -170,3 +185,50 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
     target = source if source.to_bytes() == target.to_bytes() else target
     corpora = {part: Corpus(file) for part in PARTS if (file := folder / f"{part}.arrow").name in settings.checksums}
     return Prepared(**vars(settings), source=source, target=target, corpora=corpora)
+
+
+def write_settings(folder: Path, settings: PreparedSettings) -> None:
+    """Write ``settings.json`` with the checksums of the tokenizers and corpora in ``folder``, and its own."""
+    names = [*TOKENIZER_FILES, *(f"{part}.arrow" for part in PARTS)]
+    checksums = {name: checksum(folder / name) for name in names if (folder / name).is_file()}
+    content = plain(replace(settings, checksums=checksums))
+    del content["checksum"]
+    write_lines(folder / SETTINGS_FILE, [json.dumps({**content, "checksum": settings_checksum(content)})])
+
+
+def read_settings(folder: Path) -> PreparedSettings:
+    """Read ``settings.json``. Raises UserError unless ``write_settings`` could have written it."""
+    try:
+        stored: dict[str, Any] = read_json(folder / SETTINGS_FILE)
+        require_format(stored.get("format"), FORMAT, name=folder / SETTINGS_FILE, fix=FIX)
+        content = {key: value for key, value in stored.items() if key != "checksum"}
+        valid = stored.get("checksum") == settings_checksum(content) and not any(problems(stored, PreparedSettings, ""))
+        # An interpolation in a name of a file would be replaced when it is saved in config.yaml.
+        if valid and not any("${" in str(value) for value in stored["tokenizer"].values()):
+            return build(PreparedSettings, stored)
+    except (OSError, ValueError, AttributeError):  # AttributeError: not an object
+        pass
+    raise UserError(f"data.folder={folder}: its {SETTINGS_FILE} is damaged; {FIX}")
+
+
+def settings_checksum(settings: Mapping[str, Any]) -> int:
+    """Return the CRC-32 of the settings, which does not depend on the order of their keys."""
+    return checksum(json.dumps(settings, sort_keys=True).encode())
+
+
+def missing_parts(folder: Path, needed: Iterable[str]) -> list[str]:
+    """Return an error for each ``needed`` part that ``prepare`` did not write into ``folder``."""
+    if not (folder / SETTINGS_FILE).is_file():
+        return [f"data.folder={folder}: has no {SETTINGS_FILE}; name a folder that nmt-prepare wrote"]
+    checksums = read_settings(folder).checksums
+    return [
+        f"data.folder={folder}: has no {part}.arrow; prepare the text again and add "
+        f"data.{part}.src=FILE data.{part}.tgt=FILE"
+        for part in needed
+        if f"{part}.arrow" not in checksums
+    ]
+
+
+def text_checksum(folder: Path) -> int | None:
+    """Return the checksum of the prepared text in ``folder``, or None if it has no ``settings.json``."""
+    return read_settings(folder).checksum if (folder / SETTINGS_FILE).is_file() else None

@@ -156,21 +156,10 @@ class Tokenizer:
     def __len__(self) -> int:
         return len(self._pieces)
 
-    @property
-    def normalises(self) -> bool:
-        """Whether the model replaces characters by their Unicode normal form NFKC."""
-        return "fi" in self._model.normalize("\ufb01")  # a ligature
-
     @cached_property
     def fallback(self) -> frozenset[int]:
         """The ids of UNK and of the pieces that are one byte."""
         return frozenset({UNK, *self._bytes})
-
-    @cached_property
-    def alphabet(self) -> frozenset[str]:
-        """The characters of all pieces that are neither special nor a byte."""
-        ordinary = (piece for our_id, piece in enumerate(self._pieces) if our_id not in self._bytes)
-        return frozenset("".join(islice(ordinary, len(SPECIALS), None)))
 
     @cached_property
     def visible(self) -> frozenset[int]:

@@ -6,7 +6,6 @@ import gzip
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -97,21 +96,6 @@ def test_a_full_disk_leaves_no_files(files: Path, full_disk: Callable[[int], Non
     full_disk(100_000)
     refusal(prepare, TRAIN)
     assert sorted(files.rglob("*")) == before
-
-
-def test_text_that_changes_between_its_readings_is_noticed(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = prepare_module.scan_pairs
-
-    def scan(pairs: Any) -> Any:
-        scanned = original(pairs)
-        for name in ("a.en", "a.de"):
-            write_lines(name, Path(name).read_text().splitlines()[:3])
-        return scanned
-
-    monkeypatch.setattr(prepare_module, "SAMPLE_PAIRS", 4)
-    monkeypatch.setattr(prepare_module, "scan_pairs", scan)
-    expect_error("data.train", prepare, TRAIN)
-    assert not Path("mine").exists()
 
 
 ENGLISH = ["two small dogs run through the deep white snow", "an old woman reads a long letter at the window"]

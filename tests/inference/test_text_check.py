@@ -57,7 +57,6 @@ def test_text_in_another_script_is_named_once(translator: Translator) -> None:
     [
         [*ENGLISH * 9, RUSSIAN],
         ["", " "],
-        ["3.14159 2.71828 1.41421 0.57721"] * 40,
     ],
 )
 def test_readable_text_is_not_named(translator: Translator, lines: list[str]) -> None:

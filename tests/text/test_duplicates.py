@@ -9,8 +9,8 @@ import pytest
 from small_text import prepared_text, random_pairs
 
 from nmt.data.pair import Pair
+from nmt.text.coverage import PairCounts
 from nmt.text.duplicates import Duplicates, without_duplicates
-from nmt.text.pair_counts import PairCounts
 
 
 def distinct(pairs: list[Pair], kind: Duplicates | None) -> tuple[list[Pair], PairCounts]:

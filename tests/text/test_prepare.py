@@ -15,8 +15,8 @@ from small_text import SETTINGS
 from nmt.data.filters import Duplicates, Filters
 from nmt.data.pair import Pair
 from nmt.text import prepare as module
+from nmt.text.coverage import PairCounts
 from nmt.text.duplicates import Overlap
-from nmt.text.pair_counts import PairCounts
 from nmt.text.prepare import open_prepared, prepare, scan_pairs
 
 
@@ -91,16 +91,3 @@ def test_preparing_stores_and_prints_the_counts(
         )
         assert counts.lines()[1] == message
     assert prepared.pair_counts["train"].overlap_lines() == []
-
-
-def test_changed_pairs_are_counted_and_stored_as_given(tmp_path: Path) -> None:
-    changed = [Pair("ﬁne １２３", "Mann"), Pair("a man", "ﬁx"), Pair("e\u0301", "Mann")]
-    pairs = [*changed, Pair("man", "Mann")]
-    counts = []
-    for normalisation in (None, "nfkc"):
-        folder = tmp_path / str(normalisation)
-        prepare({"train": pairs}, Filters(), replace(SETTINGS, vocab_size=275, normalisation=normalisation), folder)
-        prepared = open_prepared(folder)
-        assert prepared.corpora["train"].sources() == [pair.source for pair in pairs]
-        counts.append(prepared.pair_counts["train"].normalised)
-    assert counts == [0, len(changed)]
