@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +213,9 @@ def loss_curve(model: Seq2Seq, *, updates: int = 40, seed: int = 3) -> list[floa
         optimizer.step()
         losses.append(loss.item())
     return losses
+
+
+def part_spans(parts: str) -> list[tuple[int, int]]:
+    """Return the span of each part of a text between bars, without the blank at its start."""
+    ends = [0, *accumulate(map(len, parts.split("|")))]
+    return [(stop - len(part.strip()), stop) for part, stop in zip(parts.split("|"), ends[1:], strict=True)]

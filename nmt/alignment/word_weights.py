@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import repeat
+from itertools import chain, pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from nmt.data.links import Link
-from nmt.data.words import PieceWords, last_words, missing_words, split_words, word_spans
-from nmt.errors import counted
+from nmt.data.words import Span, overlapping, split_words, word_positions, words_of
 from nmt.text.specials import SPACE
 from nmt.text.writing import UNSPACED
 
@@ -21,6 +20,12 @@ BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 class AlignedTranslation(Protocol):
     """A translation, from search or forced decoding, with its raw alignment between pieces."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
 
     @property
     def alignment(self) -> np.ndarray | None:
@@ -34,13 +39,13 @@ class AlignedTranslation(Protocol):
     def tokens(self) -> list[str]: ...
 
     @property
-    def source_words(self) -> list[int]:
-        """Index of the word to which each source piece belongs, without ``</s>``."""
+    def source_spans(self) -> Sequence[Span]:
+        """The part of ``source`` that each source piece spells, without ``</s>``."""
         ...
 
     @property
-    def target_words(self) -> list[int]:
-        """Index of the word to which each target piece belongs, without ``</s>``."""
+    def spans(self) -> Sequence[Span]:
+        """The part of ``text`` that each target piece spells, without ``</s>``."""
         ...
 
 
@@ -50,6 +55,48 @@ class Display(NamedTuple):
     weights: np.ndarray
     source: list[str]
     target: list[str]
+
+
+class Units(NamedTuple):
+    """The units of a source and its translation: words, or pieces in scripts without spaces."""
+
+    source: list[Span]
+    target: list[Span]
+    weights: np.ndarray
+    """Weight (J, I) of each source unit for each target unit."""
+
+    def links(self) -> list[int]:
+        """Return the source unit of each target unit, −1 for one without weights."""
+        return [int(row.argmax()) if row.any() else -1 for row in self.weights]
+
+
+def aligned_units(translation: AlignedTranslation, *, split: bool = True) -> Units:
+    """Return the units of a translation and of its source, with the weights between them.
+
+    Without ``split``, a word of a script without spaces, such as a Chinese sentence, stays one unit.
+    """
+    (source, columns), (target, rows) = _units(translation, split=split)
+    # A translation that was cut at its maximum length has no </s> to drop.
+    inner = _raw_weights(translation)[: len(rows), : len(columns)]
+    return Units(source, target, merge_pieces(inner, columns, rows, shape=(len(target), len(source))))
+
+
+def _units(translation: AlignedTranslation, *, split: bool = True) -> list[tuple[list[Span], list[range]]]:
+    """Return the units of source and target, and the units of each piece."""
+    sides = list[tuple[list[Span], list[range]]]()
+    for text, spans in ((translation.source, translation.source_spans), (translation.text, translation.spans)):
+        units = list[Span]()
+        starts = sorted({start for start, stop in spans if start < stop and not is_mark(text[start])})
+        for start, stop in word_positions(text):
+            is_split = split and UNSPACED.search(text, start, stop)
+            units += pairwise([start, *(at for at in starts if is_split and start < at < stop), stop])
+        sides.append((units, [overlapping(units, *span) for span in spans]))
+    return sides
+
+
+def is_mark(character: str) -> bool:
+    """Return whether a character belongs to the letter before it, as the vowel signs of Hindi and Thai do."""
+    return unicodedata.category(character).startswith("M")
 
 
 def display_pieces(translation: AlignedTranslation, *, signed: bool) -> Display:
@@ -64,75 +111,42 @@ def display_pieces(translation: AlignedTranslation, *, signed: bool) -> Display:
 
 def word_weights(translation: AlignedTranslation) -> np.ndarray:
     """Return the weight (J, I) of each source word for each target word, without ``</s>``."""
-    return merge_pieces(_inner_weights(translation), translation.source_words, translation.target_words)
+    return aligned_units(translation, split=False).weights
 
 
-def _inner_weights(translation: AlignedTranslation) -> np.ndarray:
-    """Return the raw weights (T, S) without ``</s>``."""
-    # Counts come from the words: a translation that was cut at its maximum length has no </s> to drop.
-    return _raw_weights(translation)[: len(translation.target_words), : len(translation.source_words)]
+def display_weights(translation: AlignedTranslation, *, split: bool = True) -> Display:
+    """Return the weights between the units of a translation; see ``aligned_units``.
 
-
-def display_weights(translation: AlignedTranslation, source: str, target: str, *, split: bool = True) -> Display:
-    """Return the weights between the words of ``source`` and ``target``.
-
-    A word of a script without spaces, such as a Chinese sentence, is split into its pieces. Without ``split``, it is
-    not: gold links count words. Words that the tokenizer removes have weight 0. Raises ValueError if a piece belongs to
-    a word that these texts do not have: they are not what was aligned.
+    Words that the tokenizer removes have weight 0. Gold links count words: they need ``split=False``.
     """
-    columns, rows = _labels(translation, source, target, split=split)
-    weights = merge_pieces(_inner_weights(translation), columns.of_pieces, rows.of_pieces)
-    missing = [(0, len(rows.names) - weights.shape[0]), (0, len(columns.names) - weights.shape[1])]
-    return Display(np.pad(weights, missing), columns.names, rows.names)
+    units = aligned_units(translation, split=split)
+    source, target = translation.source, translation.text
+    names = [source[slice(*unit)] for unit in units.source], [target[slice(*unit)] for unit in units.target]
+    return Display(units.weights, *names)
 
 
 def display_slots(
-    translation: AlignedTranslation, source: str, target: str, write: np.ndarray, read: np.ndarray
+    translation: AlignedTranslation, write: np.ndarray, read: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return α (I, R) of each source word and β (J, R) of each target word, for the words of ``display_weights``.
 
     ``write`` (R, S) is α and ``read`` (T, R) is β of the pieces. β α of words is the alignment of words, as it is of
     pieces.
     """
-    columns, rows = _labels(translation, source, target)
-    of_source = _sum_by_word(write[:, : len(columns.of_pieces)], columns.of_pieces).T
-    of_target = _mean_by_word(read[: len(rows.of_pieces)], rows.of_pieces)
-    return (
-        np.pad(of_source, [(0, len(columns.names) - len(of_source)), (0, 0)]),
-        np.pad(of_target, [(0, len(rows.names) - len(of_target)), (0, 0)]),
-    )
+    (source, columns), (target, rows) = _units(translation)
+    of_source = _sum_by_word(write[:, : len(columns)], columns, len(source)).T
+    return of_source, _mean_by_word(read[: len(rows)], rows, len(target))
 
 
-class _Labels(NamedTuple):
-    names: list[str]
-    of_pieces: Sequence[int]
-
-
-def _labels(translation: AlignedTranslation, source: str, target: str, *, split: bool = True) -> list[_Labels]:
-    """Return the labels of source and target words, and the label of each piece; see ``display_weights``."""
-    labels = list[_Labels]()
-    for side, text, pieces, of_pieces in (
-        ("source", source, translation.source_tokens, translation.source_words),
-        ("target", target, translation.tokens, translation.target_words),
-    ):
-        words = split_words(text)
-        if (most := max(last_words(of_pieces), default=-1)) >= len(words):
-            raise ValueError(
-                f"{side}: {counted(len(words), 'word')}, the alignment has {most + 1}; give the text that was aligned"
-            )
-        labels.append(_Labels(*(split_unspaced(words, pieces, of_pieces) if split else (words, of_pieces))))
-    return labels
-
-
-def lost_words(translation: AlignedTranslation, source: str, target: str) -> Iterator[tuple[str, list[str]]]:
+def lost_words(translation: AlignedTranslation) -> Iterator[tuple[str, list[str]]]:
     """Yield the sides (source, target) that have words without pieces, and these words: the tokenizer removes them."""
-    for side, line, of_pieces in (
-        ("source", source, translation.source_words),
-        ("target", target, translation.target_words),
+    for side, text, spans in (
+        ("source", translation.source, translation.source_spans),
+        ("target", translation.text, translation.spans),
     ):
-        words = split_words(line)
-        if numbers := missing_words(of_pieces, len(words)):
-            yield side, [words[number] for number in numbers]
+        covered = {*chain(*words_of(text, spans))}
+        if lost := [word for number, word in enumerate(split_words(text)) if number not in covered]:
+            yield side, lost
 
 
 def normalise_rows(alignment: np.ndarray) -> np.ndarray:
@@ -143,48 +157,47 @@ def normalise_rows(alignment: np.ndarray) -> np.ndarray:
     return shares
 
 
-def merge_pieces(alignment: np.ndarray, source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
+def merge_pieces(
+    alignment: np.ndarray, source: Sequence[range], target: Sequence[range], *, shape: tuple[int, int]
+) -> np.ndarray:
     """Return weights (J, I) between words: the sum over a word's source pieces, the mean over its target pieces.
 
-    ``alignment`` (T, S) is raw and without ``</s>``. ``source_words`` (S) and ``target_words`` (T) are the index of
-    each piece's word, −1 for none. A source piece of several words has equal parts of its weight for each.
+    ``alignment`` (T, S) is raw and without ``</s>``. ``source`` (S) and ``target`` (T) are the words of each piece. A
+    source piece of several words has equal parts of its weight for each.
     """
-    return _mean_by_word(_sum_by_word(normalise_rows(alignment), source_words), target_words)
+    return _mean_by_word(_sum_by_word(normalise_rows(alignment), source, shape[1]), target, shape[0])
 
 
-def _sum_by_word(weights: np.ndarray, words: Sequence[int]) -> np.ndarray:
+def _sum_by_word(weights: np.ndarray, words: Sequence[range], count: int) -> np.ndarray:
     """Return the sums (N, I) of weights (N, S) over the pieces of each word; see ``merge_pieces``."""
     pieces, numbers = _piece_words(words)
-    sums = np.zeros((len(weights), numbers.max(initial=-1) + 1))
+    sums = np.zeros((len(weights), count))
     np.add.at(sums.T, numbers, (weights[:, pieces] / np.bincount(pieces)[pieces]).T)
     return sums
 
 
-def _mean_by_word(weights: np.ndarray, words: Sequence[int]) -> np.ndarray:
+def _mean_by_word(weights: np.ndarray, words: Sequence[range], count: int) -> np.ndarray:
     """Return the means (J, N) of weights (T, N) over the pieces of each word."""
     pieces, numbers = _piece_words(words)
-    sums = np.zeros((numbers.max(initial=-1) + 1, weights.shape[1]))
+    sums = np.zeros((count, weights.shape[1]))
     np.add.at(sums, numbers, weights[pieces])
-    means: np.ndarray = sums / np.maximum(np.bincount(numbers, minlength=len(sums)), 1)[:, None]
+    means: np.ndarray = sums / np.maximum(np.bincount(numbers, minlength=count), 1)[:, None]
     return means
 
 
-def linked_pieces(linked: np.ndarray, source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
+def linked_pieces(linked: np.ndarray, source: Sequence[range], target: Sequence[range]) -> np.ndarray:
     """Return which pieces (T, S) have linked words; ``linked`` (J, I) is 1 for linked words and 0 for others."""
-    columns, column_words = _piece_words(source_words)
-    rows, row_words = _piece_words(target_words)
-    pieces = np.zeros((len(target_words), len(source_words)))
+    columns, column_words = _piece_words(source)
+    rows, row_words = _piece_words(target)
+    pieces = np.zeros((len(target), len(source)))
     np.maximum.at(pieces, np.ix_(rows, columns), linked[np.ix_(row_words, column_words)])
     return pieces
 
 
-def _piece_words(words: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def _piece_words(words: Sequence[range]) -> tuple[np.ndarray, np.ndarray]:
     """Return piece and word of each (piece, word), sorted by piece; a piece of n words has n of them."""
-    first = np.asarray(words, dtype=np.int64)
-    last = np.asarray(last_words(words), dtype=np.int64)
-    counts = np.where(first < 0, 0, last - first + 1)
-    pieces = np.repeat(np.arange(len(first)), counts)
-    return pieces, np.arange(len(pieces)) - np.repeat(np.cumsum(counts) - counts, counts) + first[pieces]
+    pieces = np.repeat(np.arange(len(words)), np.fromiter(map(len, words), dtype=np.int64))
+    return pieces, np.fromiter(chain(*words), dtype=np.int64, count=len(pieces))
 
 
 def _raw_weights(translation: AlignedTranslation) -> np.ndarray:
@@ -202,36 +215,6 @@ def argmax_links(weights: np.ndarray) -> frozenset[Link]:
     return frozenset((int(row.argmax()), j) for j, row in enumerate(weights) if row.max() > 0)
 
 
-def split_unspaced(
-    words: Sequence[str], pieces: Sequence[str], word_of_piece: Sequence[int]
-) -> tuple[list[str], PieceWords]:
-    """Return labels, one per word or per piece of an unspaced word, and the label index of each piece of a word.
-
-    ``word_of_piece`` may be shorter than ``pieces``, which may end in ``</s>``. A word that shares a piece with another
-    word is not split.
-    """
-    spans = word_spans(word_of_piece)
-    shared = {word for start, stop in spans if stop > start for word in range(start, stop + 1)}
-    pieces_of: dict[int, list[str]] = {}
-    for piece, (start, _) in zip(pieces, spans, strict=False):
-        pieces_of.setdefault(start, []).append(piece)
-    labels: list[str] = []
-    label_of: dict[int, Iterator[int]] = {-1: repeat(-1)}  # for each word, the labels of its pieces
-    for number, word in enumerate(words):
-        if number in shared or number not in pieces_of or not UNSPACED.search(word):
-            label_of[number] = repeat(len(labels))
-            labels.append(word)
-        else:
-            texts, counts = zip(*_characters(pieces_of[number]), strict=True)
-            label_of[number] = iter((len(labels) + np.repeat(np.arange(len(counts)), counts)).tolist())
-            labels += texts
-    of_pieces = list[tuple[int, int]]()
-    for start, stop in spans:
-        label = next(label_of[start])
-        of_pieces.append((label, label if stop == start else next(label_of[stop])))
-    return labels, PieceWords.of(of_pieces)
-
-
 def piece_labels(pieces: Sequence[str]) -> list[str]:
     """Return the label of each piece. A byte is followed by its character: ``<0xE6> 日 1/3``, ``<0x97> 日 2/3``, …
 
@@ -245,22 +228,6 @@ def piece_labels(pieces: Sequence[str]) -> list[str]:
         else:
             labels += pieces[len(labels) : len(labels) + count]
     return labels
-
-
-def _characters(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield the text of each piece, and the number of pieces that it takes.
-
-    A space sign joins the next piece. Pieces that spell one character in UTF-8 bytes count as one. A piece that begins
-    with a mark, such as a Thai vowel above its consonant, joins the piece before it.
-    """
-    text, count = "", 0
-    for part, size in _decoded(pieces):
-        if text and part and not unicodedata.category(part[0]).startswith("M"):
-            yield text, count
-            text, count = "", 0
-        text, count = text + part, count + size
-    if count:
-        yield text, count
 
 
 def _decoded(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:

@@ -131,8 +131,7 @@ def _score_texts(options: EvaluateOptions) -> tuple[list[str], dict[str, Any]]:
     """Return the output, as lines and as JSON, for translations of a file or of a model."""
     from nmt.alignment.aer import AER_METHOD, SIGNATURES, score_lines
     from nmt.data.text_files import read_gold, read_pairs
-    from nmt.inference.confidence import calibrate
-    from nmt.inference.scores import choose_tokenizer, corpus_scores, print_hints
+    from nmt.inference.scores import calibrate, choose_tokenizer, corpus_scores, print_hints
 
     source = options.src if options.hypotheses is None else options.hypotheses
     assert source is not None and options.tgt is not None

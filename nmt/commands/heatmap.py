@@ -29,11 +29,10 @@ from nmt.settings.arguments import Count
 
 if TYPE_CHECKING:
     from nmt.alignment.page import Example
-    from nmt.inference.forced_decoding import ForcedDecoding, Slots
+    from nmt.inference.forced_decoding import Slots
     from nmt.inference.translation import Translation
     from nmt.inference.translator import Translator
 
-    Aligned = ForcedDecoding | Translation
 
 HELP = """nmt-heatmap: draw a model's alignments, for given sentence pairs or for its own translations.
 
@@ -144,9 +143,8 @@ def _examples(pairs: Sequence[Pair], options: HeatmapOptions, translator: Transl
         if options.granularity == "piece":
             display = display_pieces(aligned, signed=translator.attention.signed)
         else:
-            source = translator.change_text(pair.source)
-            display = display_weights(aligned, source, pair.target, split=gold is None)
-            for side, words in lost_words(aligned, source, pair.target):
+            display = display_weights(aligned, split=gold is None)
+            for side, words in lost_words(aligned):
                 lost.add(row, side, words)
         yield Example(row + 1, *display, gold)
     lost.warn()
@@ -154,12 +152,12 @@ def _examples(pairs: Sequence[Pair], options: HeatmapOptions, translator: Transl
 
 def _aligned(
     pairs: Sequence[Pair], options: HeatmapOptions, translator: Translator
-) -> Iterator[tuple[int, Pair, Aligned]]:
+) -> Iterator[tuple[int, Pair, Translation]]:
     """Yield row, texts and alignment of each pair: force-decoded, or with the model's own translation as target.
 
     Pairs without words on a side are skipped and counted in one warning at the end.
     """
-    alignments: Sequence[Aligned]
+    alignments: Sequence[Translation]
     if options.forced:
         from nmt.inference.forced_decoding import force_decode
 
@@ -222,7 +220,7 @@ def _draw(examples: Sequence[Example], options: HeatmapOptions, translator: Tran
 
 def _slots(
     pairs: Sequence[Pair], options: HeatmapOptions, translator: Translator
-) -> Iterator[tuple[int, Aligned, Slots]]:
+) -> Iterator[tuple[int, Translation, Slots]]:
     """Yield number, pieces and weights of the slots of each pair. Raises UserError if they cannot be drawn."""
     from nmt.inference.forced_decoding import slot_weights
 
@@ -238,7 +236,7 @@ def _slots(
 
 
 def _draw_slots(
-    slots: Sequence[tuple[int, Aligned, Slots]], options: HeatmapOptions, translator: Translator
+    slots: Sequence[tuple[int, Translation, Slots]], options: HeatmapOptions, translator: Translator
 ) -> Iterator[Path]:
     """Draw which slot each weight comes from, and yield each file as soon as it is complete."""
     from nmt.alignment.heatmap import save_slots

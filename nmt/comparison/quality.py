@@ -131,7 +131,7 @@ class Quality:
 def _entropies(translator: Translator, test: TestSet, part: slice) -> list[float]:
     sides = test.sources[part], test.references[part]
     decodings = force_decode(translator, *sides, on_failure=lambda row, reason: None)
-    alignments = [decoding.alignment for decoding in decodings if decoding.alignment.size]
+    alignments = [decoding.alignment for decoding in decodings if decoding.alignment is not None]
     return [entropy for alignment in alignments for entropy in alignment_entropies(alignment).tolist()]
 
 

@@ -213,9 +213,8 @@ def _examples(models: Sequence[Model], test: TestSet, rows: Sequence[int], trust
         yield f'<h3>Sentence {number}</h3><p>{escape(source)}<br>{escape(reference)}</p><div class="models">'
         for label, translator in attending.items():
             (decoding,) = force_decode(translator, [source], [reference], on_failure=lambda row, reason: None)
-            if decoding.alignment.size:
-                texts = translator.change_text(source), translator.change_text(reference)
-                shown = display_weights(decoding, *texts, split=test.golds is None)
+            if decoding.alignment is not None:
+                shown = display_weights(decoding, split=test.golds is None)
                 gold = test.golds[row].possible if test.golds else None
                 yield f"<div><b>{escape(label)}</b>{alignment_table(Example(number, *shown, gold))}</div>"
         yield "</div>"

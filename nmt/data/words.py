@@ -1,4 +1,4 @@
-"""Words of a line, as word aligners count them, and the words that each piece of a tokenizer belongs to."""
+"""Words of a line, as word aligners count them, and the words that a part of the line has characters of."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
+Span = tuple[int, int]
+"""Start and end of a part of a text. An empty part stands for the character at its start."""
 WORD = re.compile("[^ \t]+")
 
 
@@ -18,15 +20,21 @@ def split_words(line: str) -> list[str]:
     return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
-def word_positions(line: str) -> list[tuple[int, int]]:
+def word_positions(line: str) -> list[Span]:
     """Return start and end of each word of a line; see ``split_words``."""
     return [match.span() for match in WORD.finditer(line)]
 
 
-def overlapping(spans: Sequence[tuple[int, int]], start: int, stop: int) -> range:
+def overlapping(spans: Sequence[Span], start: int, stop: int) -> range:
     """Return the numbers of the ``spans``, in their order, that have characters between ``start`` and ``stop``."""
     first = bisect_right(spans, start, key=lambda span: span[1])
-    return range(first, bisect_left(spans, stop, key=lambda span: span[0]))
+    return range(first, max(first, bisect_left(spans, max(stop, start + 1), key=lambda span: span[0])))
+
+
+def words_of(line: str, parts: Iterable[Span]) -> list[range]:
+    """Return the numbers of the words of a line that each part of it has characters of."""
+    positions = word_positions(line)
+    return [overlapping(positions, *part) for part in parts]
 
 
 def count_words(line: str) -> int:
@@ -34,34 +42,9 @@ def count_words(line: str) -> int:
     return len(split_words(line))
 
 
-class PieceWords(list[int]):
-    """The 0-based word of each piece, −1 for a piece that belongs to no word.
-
-    A piece of several words, such as ``▁New▁York``, is listed with its first word, and ``last`` holds its last one.
-    """
-
-    def __init__(self, first: Iterable[int] = (), last: Iterable[int] | None = None) -> None:
-        super().__init__(first)
-        self.last = self[:] if last is None else list(last)
-
-    @classmethod
-    def of(cls, spans: Iterable[tuple[int, int]]) -> PieceWords:
-        """Return the words of pieces with these first and last words."""
-        listed = list(spans)
-        return cls((first for first, _ in listed), (last for _, last in listed))
-
-
-def last_words(words: Sequence[int]) -> Sequence[int]:
-    """Return the last word of each piece; ``words`` are the first ones."""
-    return words.last if isinstance(words, PieceWords) else words
-
-
-def word_spans(words: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the first and the last word of each piece."""
-    return list(zip(words, last_words(words), strict=True))
-
-
-def missing_words(words: Sequence[int], count: int) -> list[int]:
-    """Return the numbers of the ``count`` words of a line that have no piece: its tokenizer removes them."""
-    covered = {word for first, last in word_spans(words) for word in range(first, last + 1)}
-    return [word for word in range(count) if word not in covered]
+def mapped(parts: Sequence[Span], start: int, stop: int) -> Span:
+    """Return the part of another text that the characters from ``start`` to ``stop`` belong to; −1 for none."""
+    if not 0 <= start < len(parts):
+        return -1, -1
+    first, last = parts[start][0], parts[max(start, stop - 1)][1]
+    return (first, last) if first < last else (-1, -1)

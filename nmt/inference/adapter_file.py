@@ -2,7 +2,7 @@
 
 The tensors are ``NAME.A`` and ``NAME.B`` for each adapted matrix. The metadata ``adapter`` is a JSON object with
 ``format``, ``base`` (fingerprint of the model that was adapted), ``base_folder`` (its folder, relative to that of the
-adapter), ``rank``, ``alpha`` and ``digest`` (fingerprint of the tensors and the other entries).
+adapter), ``scale`` (alpha divided by the rank) and ``digest`` (fingerprint of the tensors and the other entries).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from nmt.errors import UserError, reason
 from nmt.files.atomic import replace_file
 from nmt.files.checkpoint import read_tensors
 from nmt.files.checksum import archive_fingerprint, fingerprint, require_format
-from nmt.files.reading import require_plain
 from nmt.inference.run_files import ADAPTER, MODEL_FILE
 from nmt.model.adapter import add_updates, matrices, updates
 from nmt.model.seq2seq import Seq2Seq
@@ -68,8 +67,7 @@ def save_adapter(folder: Path, model: Seq2Seq, base: Base, *, rank: int, alpha: 
         "format": FORMAT,
         "base": base.fingerprint,
         "base_folder": Path(os.path.relpath(base.folder.resolve(), folder.resolve())).as_posix(),
-        "rank": rank,
-        "alpha": alpha,
+        "scale": alpha / rank,
     }
     metadata["digest"] = fingerprint(metadata, tensors)
     with replace_file(folder / ADAPTER, durable=True) as file:
@@ -85,14 +83,13 @@ def read_adapter(folder: Path, *, key: str = "model") -> Adapter:
     path = folder / ADAPTER
     try:
         stored, tensors = read_tensors(path)
-        metadata = require_plain(json.loads(stored["adapter"]))
+        metadata = json.loads(stored["adapter"])
         require_format(metadata["format"], FORMAT, name=path, fix="train the adapter again")
         base = Path(os.path.normpath(folder.resolve() / metadata["base_folder"]))
-        expected = metadata["base"]
-        scale = float(metadata["alpha"]) / int(metadata["rank"])
+        expected, scale = metadata["base"], float(metadata["scale"])
         if metadata.pop("digest") != fingerprint(metadata, tensors):
             raise ValueError("wrong digest")
-    except (SafetensorError, OSError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+    except (SafetensorError, OSError, ValueError, LookupError, TypeError) as error:
         raise UserError(f"{path}: cannot be read as an adapter ({reason(error)}); train the adapter again") from None
     if (present := model_fingerprint(base)) != expected:
         problem = "has changed since" if present else "does not exist any more"

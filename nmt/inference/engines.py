@@ -86,8 +86,6 @@ class Properties:
     """The invisible characters that were removed from the training text."""
     score_tokenizer: str | None = None
     """``evaluation.tokenizer`` of the run that trained the model."""
-    longest_source: int | None = None
-    """Number of pieces of the longest training source, with ``</s>``."""
 
 
 def stored_tokenizer(config: Mapping[str, Any]) -> str | None:

@@ -14,12 +14,12 @@ from nmt.inference.bulk import Failure, OnFailure, replace_failures, run_in_halv
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.reader import Reader
 from nmt.inference.torch_engine import Source
-from nmt.inference.translation import SCORES_NOT_FINITE
+from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.search.engine import padded
 from nmt.search.search import batches_by_length
 from nmt.settings.arguments import text_list
 from nmt.system.machine import available_memory
-from nmt.text.specials import BOS, PAD
+from nmt.text.specials import BOS
 from nmt.text.tokenizer import Tokenizer
 
 Result = TypeVar("Result")
@@ -32,17 +32,6 @@ BYTES_PER_LINK = 40  # of memory for each pair of a source and a target piece: t
 BYTES_PER_SCORE = 12  # for each target piece and each piece of the vocabulary
 
 
-class ForcedDecoding(NamedTuple):
-    """One given translation: its tokens with ``</s>``, raw alignment (T, S) and natural log-probability."""
-
-    source_tokens: list[str]
-    tokens: list[str]
-    source_words: list[int]
-    target_words: list[int]
-    alignment: np.ndarray
-    log_prob: float
-
-
 class Slots(NamedTuple):
     """Weights of one pair: α (R, S) of each source piece in each slot, β (T, R) of each slot for each target piece."""
 
@@ -52,22 +41,14 @@ class Slots(NamedTuple):
 
 def force_decode(
     translator: Reader, sources: Sequence[str], targets: Sequence[str], *, on_failure: OnFailure | None = None
-) -> list[ForcedDecoding]:
-    """Decode each source with its given target instead of the model's own choices.
+) -> list[Translation]:
+    """Return each target as a translation of its source, with the probability and alignment that the model gives it.
 
     If memory runs out, smaller batches are used. A source that the attention or the machine's memory cannot hold raises
     SourceTooLong, and a pair whose probability or alignment is not finite raises UserError. With ``on_failure``, both
     call ``on_failure(row, reason)`` instead and the result is empty with a ``log_prob`` of -inf.
     """
-    failed = ForcedDecoding(
-        source_tokens=[],
-        tokens=[],
-        source_words=[],
-        target_words=[],
-        alignment=np.zeros((0, 0)),
-        log_prob=float("-inf"),
-    )
-    return _results(translator, sources, targets, lambda _, decoding: decoding, failed, on_failure)
+    return _results(translator, sources, targets, lambda _, decoding: decoding, NO_TRANSLATION, on_failure)
 
 
 def forced_links(
@@ -85,9 +66,9 @@ def forced_links(
     that has words without pieces, and so without links.
     """
 
-    def link(row: int, decoding: ForcedDecoding) -> frozenset[tuple[int, int]]:
+    def link(row: int, decoding: Translation) -> frozenset[tuple[int, int]]:
         if on_lost is not None:
-            for side, words in lost_words(decoding, sources[row], targets[row]):
+            for side, words in lost_words(decoding):
                 on_lost(row, side, words)
         return argmax_links(word_weights(decoding))
 
@@ -98,7 +79,7 @@ def _results(
     translator: Reader,
     sources: Sequence[str],
     targets: Sequence[str],
-    convert: Callable[[int, ForcedDecoding], Result],
+    convert: Callable[[int, Translation], Result],
     failed: Result,
     on_failure: OnFailure | None,
 ) -> list[Result]:
@@ -112,7 +93,7 @@ def _results(
     def decode(rows: slice) -> list[Result | Failure]:
         results = {
             row: convert(rows.start + row, decoding)
-            if np.isfinite(decoding.log_prob) and np.isfinite(decoding.alignment).all()
+            if np.isfinite(decoding.log_prob) and np.isfinite(decoding.alignment).all()  # type: ignore[arg-type]
             else UNSCORED
             for row, decoding in _decode_batches(translator, sources[rows], targets[rows])
         }
@@ -126,7 +107,7 @@ def _results(
 @torch.inference_mode()
 def _decode_batches(
     translator: Reader, sources: Sequence[str], targets: Sequence[str]
-) -> Iterator[tuple[int, ForcedDecoding]]:
+) -> Iterator[tuple[int, Translation]]:
     """Yield row and result of every pair, batch by batch; the rows are not in order."""
     trained = translator.trained
     model = trained.model
@@ -141,27 +122,33 @@ def _decode_batches(
         log_probs, weights = read_targets(trained, encoded, target)
         alignment = model.attention.align(weights, encoded.memory).float().cpu().numpy()
         for batch_row, row in enumerate(rows):
-            decoding = ForcedDecoding(
-                source_tokens=trained.source.pieces(source_ids[row]),
-                tokens=trained.target.pieces(target_ids[row]),
-                source_words=trained.source.words(translator.change_text(sources[row])),
-                target_words=trained.target.words(translator.change_text(targets[row])),
-                alignment=alignment[batch_row, : len(target_ids[row]), : len(source_ids[row])],
-                log_prob=log_probs[batch_row],
+            token_log_probs = log_probs[batch_row, : len(target_ids[row])]
+            source, text = map(translator.visible, (sources[row], targets[row]))
+            yield (
+                row,
+                Translation(
+                    text,
+                    source=source,
+                    log_prob=float(token_log_probs.sum()),
+                    source_tokens=trained.source.pieces(source_ids[row]),
+                    tokens=trained.target.pieces(target_ids[row]),
+                    source_spans=translator.spans(trained.source, source),
+                    spans=translator.spans(trained.target, text),
+                    token_log_probs=token_log_probs.tolist(),
+                    alignment=alignment[batch_row, : len(target_ids[row]), : len(source_ids[row])],
+                ),
             )
-            yield row, decoding
 
 
-def read_targets(trained: TrainedModel, source: Source, target: torch.Tensor) -> tuple[list[float], torch.Tensor]:
-    """Return the log-probability of each target (B, T), and the read weights (B, T, R)."""
+def read_targets(trained: TrainedModel, source: Source, target: torch.Tensor) -> tuple[np.ndarray, torch.Tensor]:
+    """Return the log-probability (B, T) of each piece of the targets, and the read weights (B, T, R)."""
     longest = int(source.memory.length.max())
     _require_memory(target.numel() * (longest * BYTES_PER_LINK + len(trained.target) * BYTES_PER_SCORE))
     decoder = trained.model.decoder
     shifted = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
     logits, weights = decoder(shifted, decoder.init(source.final, source.memory), source.memory)
-    token_log_probs = logits.float().log_softmax(2).gather(2, target[..., None])[..., 0]
-    log_probs: list[float] = (token_log_probs * (target != PAD)).sum(1).tolist()
-    return log_probs, weights
+    log_probs = logits.float().log_softmax(2).gather(2, target[..., None])[..., 0]
+    return log_probs.cpu().numpy(), weights
 
 
 @torch.inference_mode()

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import NamedTuple
 
+from nmt.alignment.word_weights import Units, aligned_units
 from nmt.data.words import overlapping
 from nmt.inference.steps import Steps
-from nmt.inference.terms import Units, aligned_units, core_span, insertion_index
+from nmt.inference.terms import core_span, insertion_index
 from nmt.inference.translation import Translation
 from nmt.text.writing import JOINT, WITHOUT_BLANKS
 
@@ -106,7 +107,7 @@ class Fragment(NamedTuple):
         """Return a translation of ``text`` as HTML, with all tags and elements, and without an alignment."""
         text = ""
         end = 0
-        for position, tag in place_tags(translation, self.text, self.tags):
+        for position, tag in place_tags(translation, self.tags):
             text += html.escape(translation.text[end:position], quote=False) + tag
             end = position
         text += html.escape(translation.text[end:], quote=False)
@@ -164,8 +165,7 @@ class _Placement:
     """Finds the places of tags in an aligned translation."""
 
     tags: Sequence[Tag]
-    source: str
-    text: str
+    translation: Translation
     units: Units
     links: Sequence[int]
 
@@ -208,9 +208,9 @@ class _Placement:
         opening = self.units.target[start][0]
         closing = self.units.target[stop - 1][1]
         if first.at > self.units.source[covered[0]][0]:  # inside a word, such as after a quotation mark
-            opening = (core_span(self.text, *self.units.target[start]) or (opening, 0))[0]
+            opening = (core_span(self.translation.text, *self.units.target[start]) or (opening, 0))[0]
         if last.at < self.units.source[covered[-1]][1]:
-            closing = (core_span(self.text, *self.units.target[stop - 1]) or (0, closing))[1]
+            closing = (core_span(self.translation.text, *self.units.target[stop - 1]) or (0, closing))[1]
         yield opening, first.text
         yield from self.place(element.inside, start, stop, covered)
         yield closing, last.text
@@ -245,22 +245,22 @@ class _Placement:
 
     def _point(self, position: int, index: int) -> tuple[int, str, str]:
         """Return the position before the target unit ``index``, and spaces before and after a single tag."""
-        left = self.source[:position][-1:]
-        right = self.source[position:][:1]
+        left = self.translation.source[:position][-1:]
+        right = self.translation.source[position:][:1]
         spaced = " " if (left + right).isspace() else ""
         if index > 0 and (index == len(self.units.target) or not left.isspace()):
             return self.units.target[index - 1][1], spaced, ""
         return (self.units.target[index][0] if self.units.target else 0), "", spaced and right
 
 
-def place_tags(translation: Translation, source: str, tags: Sequence[Tag]) -> Iterator[tuple[int, str]]:
-    """Yield each tag of ``source`` with its position in the translation, in order of position.
+def place_tags(translation: Translation, tags: Sequence[Tag]) -> Iterator[tuple[int, str]]:
+    """Yield each of the ``tags`` of the source with its position in the translation, in order of position.
 
     An element stands around the words that are aligned to its content. If no words are, it is empty and stands beside
     the translation of its neighbours. Elements stay within their parents.
     """
-    units = aligned_units(translation, source)
-    placement = _Placement(tags=tags, source=source, text=translation.text, units=units, links=units.links())
+    units = aligned_units(translation)
+    placement = _Placement(tags, translation, units, units.links())
     end = 0
     for position, text in placement.place(_tree(tags), 0, len(units.target), range(len(units.source))):
         end = max(end, position)  # around one word, an inner tag may stand outside its punctuation

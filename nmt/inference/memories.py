@@ -1,16 +1,15 @@
 """Encode lines into memories, save them in a file, and translate from them without the text.
 
 A safetensors file holds any number of lines. The tensors of line N are ``N.memory.*`` (the fields of the memory that
-are not None), ``N.final.*`` (the final state of the encoder), ``N.seed`` (for sampling) and, with a trace, ``N.ids``
-(the source pieces) and ``N.words`` (the first and the last word of each). A blank line has none. The metadata are
-``format``, ``lines``, ``model`` (the fingerprint of the model) and ``digest`` (that of the tensors).
+are not None) and ``N.final.*`` (the final state of the encoder). A blank line has none. The metadata are ``format``,
+``lines`` (a JSON list with the seed for sampling and, with a trace, the text of each), ``model`` (the fingerprint of
+the model) and ``digest`` (that of the tensors).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,17 +20,18 @@ from safetensors.torch import save
 from torch import Tensor
 
 from nmt.attention.base import Memory
-from nmt.data.words import PieceWords
 from nmt.errors import SourceTooLong, UserError, reason
 from nmt.files.atomic import replace_file
 from nmt.files.checkpoint import read_tensors
 from nmt.files.checksum import fingerprint, require_format
 from nmt.inference.bulk import Failure, OnFailure, Results, oversized_reason, replace_failures
+from nmt.inference.choice import chosen
 from nmt.inference.model_folder import TrainedModel, pack
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import NO_TRANSLATION, Translation
 from nmt.inference.translator import Translator
 from nmt.model.encoder import Final
+from nmt.search.history import Hypothesis
 from nmt.search.options import REWRITES, SearchOptions
 from nmt.search.sampling import sentence_seed
 from nmt.search.search import max_rows, search_encoded
@@ -45,10 +45,8 @@ class EncodedLine(NamedTuple):
     source: Source | None
     seed: int = 0
     """Seed for sampling, computed from the line's piece ids."""
-    ids: list[int] | None = None
-    """Source piece ids with ``</s>``, which name the columns of an alignment. Stored only with a trace."""
-    words: PieceWords | None = None
-    """The word of the line that each source piece belongs to. Stored only with a trace."""
+    line: str | None = None
+    """The line, which alignments link to. Stored only with a trace."""
 
 
 @torch.inference_mode()
@@ -74,7 +72,7 @@ def encode_line(
     size = piece_length or len(ids)
     try:
         for first in range(0, len(ids), size):
-            row = torch.tensor([ids[first : first + size]], device=model.embedding.weight.device)
+            row = torch.tensor([ids[first : first + size]], device=_device(translator.trained))
             mask = torch.ones_like(row, dtype=torch.bool)
             encoded = model.encode(row, mask, trace=trace, resumable=model.resumable, before=encoded)
     except Exception as error:
@@ -82,8 +80,7 @@ def encode_line(
             raise
         raise SourceTooLong(reason) from error
     assert encoded is not None
-    words = translator.loaded_model.source.words(translator.change_text(line)) if trace else None
-    return EncodedLine(Source(*encoded), sentence_seed(ids), ids if trace else None, words)
+    return EncodedLine(Source(*encoded), sentence_seed(ids), translator.visible(line) if trace else None)
 
 
 def translate_encoded(
@@ -104,7 +101,7 @@ def translate_encoded(
         key = setting.partition("=")[0]
         raise UserError(f"{setting}: stored memories keep no words; remove {key}, or translate the text")
     filled = [row for row, line in enumerate(lines) if line.source is not None]
-    if (alignments or options.coverage_penalty) and any(lines[row].ids is None for row in filled):
+    if (alignments or options.coverage_penalty) and any(lines[row].line is None for row in filled):
         option = "alignments" if alignments else f"search.coverage_penalty={options.coverage_penalty:g}"
         raise UserError(f"{option}: these memories keep no trace of their source; encode with trace=True")
     results: Results = [Translation("")] * len(lines)
@@ -120,19 +117,18 @@ def _translate_batch(translator: Translator, lines: Sequence[EncodedLine], optio
     lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
     engine = translator.trained.engine(trace=False)
     searched = search_encoded(engine, stacked, lengths, [line.seed for line in lines], options.with_spares())
-    results = [
-        translator.to_translation(line.ids, hypotheses, options)
-        for line, hypotheses in zip(lines, searched, strict=True)
-    ]
-    return [_with_words(*pair) for pair in zip(lines, results, strict=True)]
+    return [_translation(translator, *pair, options) for pair in zip(lines, searched, strict=True)]
 
 
-def _with_words(line: EncodedLine, result: Translation | Failure) -> Translation | Failure:
-    """Return an aligned translation of a line with the word of each source token."""
-    if isinstance(result, Failure) or result.alignment is None or line.words is None:
+def _translation(
+    translator: Translator, line: EncodedLine, hypotheses: Sequence[Hypothesis], options: SearchOptions
+) -> Translation | Failure:
+    ids = None if line.line is None else translator.encode(line.line)
+    result = translator.to_translation(ids, hypotheses, options)
+    if isinstance(result, Failure):
         return result
-    words = line.words
-    return result.each(lambda best: replace(best, source_words=words))
+    best = chosen(result, options)
+    return best if line.line is None else translator.with_source(best, line.line)
 
 
 def _batches(
@@ -182,16 +178,17 @@ def _model_fingerprint(trained: TrainedModel) -> str:
 
 def save_memories(path: str | Path, lines: Sequence[EncodedLine], translator: Translator) -> None:
     """Write the lines that ``translator`` encoded to ``path``, atomically."""
-    tensors: dict[str, Tensor] = {}
-    for number, line in enumerate(lines):
-        if line.source is None:
-            continue
-        stored = {**_fields(line), "seed": torch.tensor(line.seed)}
-        if line.ids is not None and line.words is not None:
-            stored |= {"ids": torch.tensor(line.ids), "words": torch.tensor([line.words, line.words.last])}
-        tensors |= {f"{number}.{name}": tensor.cpu().contiguous() for name, tensor in stored.items()}
-    model = _model_fingerprint(translator.trained)
-    metadata = {"format": str(FORMAT), "lines": str(len(lines)), "model": model, "digest": fingerprint(b"", tensors)}
+    tensors = {
+        f"{number}.{name}": tensor.cpu().contiguous()
+        for number, line in enumerate(lines)
+        for name, tensor in _fields(line).items()
+    }
+    metadata = {
+        "format": str(FORMAT),
+        "lines": json.dumps([(line.seed, line.line) for line in lines]),
+        "model": _model_fingerprint(translator.trained),
+        "digest": fingerprint(b"", tensors),
+    }
     with replace_file(Path(path)) as file:
         file.write(save(tensors, metadata))
 
@@ -208,26 +205,22 @@ def load_memories(path: str | Path, translator: Translator) -> list[EncodedLine]
         raise UserError(f"{path}: of another model; use the model that encoded these lines, or encode again")
     if metadata.get("digest") != fingerprint(b"", tensors):
         raise UserError(f"{path}: damaged (wrong digest); encode again")
-    parts: dict[int, dict[str, Tensor]] = {}
+    parts: dict[int, dict[str, dict[str, Tensor]]] = {}
     try:
         for name, tensor in tensors.items():
-            number, _, field = name.partition(".")
-            parts.setdefault(int(number), {})[field] = tensor
-        return [_line(trained, parts.get(number, {})) for number in range(int(metadata["lines"]))]
-    except (IndexError, KeyError, TypeError, ValueError) as error:  # a digest can be forged
+            number, part, field = name.split(".")
+            parts.setdefault(int(number), {}).setdefault(part, {})[field] = tensor.to(_device(trained))
+        return [
+            EncodedLine(_source(**parts[number]) if number in parts else None, seed, line)
+            for number, (seed, line) in enumerate(json.loads(metadata["lines"]))
+        ]
+    except (KeyError, TypeError, ValueError) as error:  # a digest can be forged
         raise UserError(f"{path}: holds no encoded lines ({reason(error)}); encode again") from None
 
 
-def _line(trained: TrainedModel, tensors: dict[str, Tensor]) -> EncodedLine:
-    """Return the line with these tensors, on the device of the model."""
-    if not tensors:
-        return EncodedLine(None)
-    device = trained.model.embedding.weight.device
-    memory, final = (
-        {name.removeprefix(f"{part}."): field.to(device) for name, field in tensors.items() if name.startswith(part)}
-        for part in ("memory", "final")
-    )
-    source = Source(Memory(**memory), Final(final["hidden"], final.get("cell")))
-    if "ids" not in tensors:
-        return EncodedLine(source, int(tensors["seed"]))
-    return EncodedLine(source, int(tensors["seed"]), tensors["ids"].tolist(), PieceWords(*tensors["words"].tolist()))
+def _source(memory: dict[str, Tensor], final: dict[str, Tensor]) -> Source:
+    return Source(Memory(**memory), Final(final["hidden"], final.get("cell")))
+
+
+def _device(trained: TrainedModel) -> torch.device:
+    return trained.model.embedding.weight.device

@@ -6,7 +6,6 @@ import multiprocessing
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +59,6 @@ class TrainedModel:
             lowercase=bool(data["lowercase"]),
             remove_invisible=data.get("remove_invisible"),
             score_tokenizer=stored_tokenizer(self.config),
-            longest_source=self.longest_source,
         )
 
     @property
@@ -117,23 +115,33 @@ def unpack(stored: Mapping[str, Any], *, file: Path, trust: Sequence[str] = ()) 
         raise UserError(f"{file}: not a model of this toolkit; name a folder that nmt-train wrote")
     require_format(stored["format"], FORMAT, name=file, fix="train again")
     try:
-        _check_types(stored)
+        config = dict(require_plain(stored["config"]))
+        _check_tensors({**stored["weights"], **stored["tokenizers"]})
         source = Tokenizer(_as_bytes(stored["tokenizers"]["source"]))
         joint = "target" not in stored["tokenizers"]
         target = source if joint else Tokenizer(_as_bytes(stored["tokenizers"]["target"]))
-        sizes = {
+        sizes: dict[str, Any] = {
             "source_vocabulary": len(source),
             "target_vocabulary": len(target),
-            "longest_source": stored["longest_source"],
+            "longest_source": int(stored["longest_source"]),
             "trust": trust,
         }
-        settings = ModelSettings.of(stored["config"])
+        settings = ModelSettings.of(config)
         _check_shapes(settings, stored["weights"], sizes)
         with SkipInitialisation():
             model = build_model(settings, **sizes)
         model.load_state_dict(stored["weights"])
         if infinite := non_finite(model.state_dict()):
             raise ValueError(f"{infinite}: contains infinite values or NaN; train again with a smaller learning rate")
+        trained = TrainedModel(
+            model=model.eval(),
+            source=source,
+            target=target,
+            config=config,
+            longest_source=sizes["longest_source"],
+        )
+        if (kind := trained.properties.remove_invisible) not in KINDS:
+            raise ValueError(f"data.remove_invisible={kind!r:.40}: must be null, bom or all")
     except UserError as error:
         raise UserError(f"{file}: {error}") from None
     except Exception as error:  # a damaged configuration can fail with any exception
@@ -141,30 +149,12 @@ def unpack(stored: Mapping[str, Any], *, file: Path, trust: Sequence[str] = ()) 
             f"{file}: weights, configuration and tokenizers do not match ({type(error).__name__}: {reason(error)}); "
             "train again"
         ) from None
-    return TrainedModel(
-        model=model.eval(),
-        source=source,
-        target=target,
-        config=dict(stored["config"]),
-        longest_source=stored["longest_source"],
-    )
+    return trained
 
 
-def _check_types(stored: Mapping[str, Any]) -> None:
-    """Raise TypeError or ValueError unless the contents of ``model.pt`` have the types that ``pack`` writes."""
-    config = require_plain(stored["config"])
-    longest = stored["longest_source"]
-    if type(longest) is not int or not 1 <= longest < 2**31:
-        raise ValueError(f"longest_source={longest!r:.40}: must be a positive number")
-    for name in ("data", *MODEL_GROUPS, "tokenizer"):
-        if not isinstance(config.get(name, {}), dict):
-            raise TypeError(f"{name}: not a group of settings")
-    if "lowercase" not in config["data"]:  # it and the next one are the only other settings that translation reads
-        raise KeyError("data.lowercase")
-    if (kind := config["data"].get("remove_invisible")) not in KINDS:
-        raise ValueError(f"data.remove_invisible={kind!r:.40}: must be null, bom or all")
-    for name, tensor in [*stored["weights"].items(), *stored["tokenizers"].items()]:
-        # A tensor of any shape can be a view of a single number.
+def _check_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
+    """Raise ValueError for a tensor that takes more memory than its file: one of any shape can show a single number."""
+    for name, tensor in tensors.items():
         if not isinstance(name, str) or tensor.nbytes > tensor.untyped_storage().nbytes():
             raise ValueError(f"{name}: not a tensor with a number for each element")
 
@@ -234,12 +224,8 @@ def _warn_of_changed_code(folder: Path, config: Mapping[str, Any], trust: Sequen
     model = {group: config[group] for group in MODEL_GROUPS}
     changed = [name for name in changed_modules(stored, {**model, "trust": trust}) if name != "nmt"]
     if changed and multiprocessing.parent_process() is None:  # the parent of workers warns for them
-        _warn_once(f"{folder}: code of {' and '.join(changed)} has changed since this model was trained")
-
-
-@cache
-def _warn_once(problem: str) -> None:
-    print_message(f"warning: {problem}; its results may be wrong: train it again, or restore the code")
+        problem = f"code of {' and '.join(changed)} has changed since this model was trained"
+        print_message(f"warning: {folder}: {problem}; its results may be wrong: train it again, or restore the code")
 
 
 def _as_tensor(data: bytes) -> torch.Tensor:

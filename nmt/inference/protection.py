@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
-from nmt.data.words import PieceWords, overlapping, word_positions, word_spans
+from nmt.data.words import Span, mapped
 from nmt.inference.steps import Step, Steps
 from nmt.inference.terms import Edit, EditedText, Required, write_terms
 from nmt.inference.translation import Translation
@@ -40,7 +40,7 @@ class Protected(NamedTuple):
 
     text: str
     required: Sequence[Required]
-    origins: Sequence[tuple[int, int]]
+    origins: Sequence[Span]
     """The part of the original line that each character of ``text`` comes from."""
 
 
@@ -60,20 +60,10 @@ def term_step(pattern: LazyPattern | None, glossary: Glossary | None) -> Step:
 
 
 def complete(translation: Translation, protected: Protected, line: str) -> Translation:
-    """Return a translation of protected text with all that it must contain, aligned to words of the ``line``."""
-    translation = write_terms(translation, protected.text, protected.required)
-    if protected.text == line:
-        return translation
-    originals = word_positions(line)
-    words = [
-        overlapping(originals, protected.origins[start][0], protected.origins[stop - 1][1])
-        for start, stop in word_positions(protected.text)
-    ]
-    source_words = PieceWords.of(
-        (words[first].start, words[last].stop - 1) if first >= 0 else (-1, -1)
-        for first, last in word_spans(translation.source_words)
-    )
-    return replace(translation, source_words=source_words)
+    """Return a translation of protected text with all that it must contain, aligned to the ``line``."""
+    written = write_terms(translation, protected.required)
+    spans = [mapped(protected.origins, *span) for span in written.source_spans]
+    return replace(written, source=line, source_spans=spans)
 
 
 def protect(line: str, pattern: LazyPattern | None, glossary: Glossary | None) -> Protected:

@@ -6,9 +6,10 @@ import warnings
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
-from nmt.data.invisible import Invisible, remove_invisible
+from nmt.data.invisible import remove_invisible
+from nmt.data.words import Span, mapped
 from nmt.errors import UserError
-from nmt.inference.engines import LoadedModel
+from nmt.inference.engines import LoadedModel, Properties
 from nmt.inference.ensemble import Ensemble
 from nmt.inference.load import load_torch
 from nmt.inference.onnx.model import OnnxModel
@@ -36,8 +37,20 @@ class Reader:
         self.attention = properties.attention
         self.source_check = TextCheck("source", model.source, warns=check_text)
         self.target_check = TextCheck("target", model.target, warns=check_text)
-        # Changes a line as the training text was changed: without invisible characters, in lower case.
-        self.change_text = partial(_change_text, properties.remove_invisible, properties.lowercase)
+        self.change_text = partial(changed_text, properties)
+
+    def visible(self, line: str) -> str:
+        """Return ``line`` without the invisible characters that were removed from the training text."""
+        return remove_invisible(line, self.loaded_model.properties.remove_invisible)
+
+    def spans(self, tokenizer: Tokenizer, line: str) -> list[Span]:
+        """Return the part of a visible ``line`` that each piece spells, which the model reads, without ``</s>``."""
+        changed = self.change_text(line)
+        spans = tokenizer.spans(changed)
+        if len(changed) == len(line):
+            return spans
+        origins = [(at, at + 1) for at, letter in enumerate(line) for _ in letter.lower()]  # İ has two
+        return [mapped(origins, *span) for span in spans]
 
     @cached_property
     def trained(self) -> TrainedModel:
@@ -61,9 +74,10 @@ class Reader:
         self.target_check.conclude()
 
 
-def _change_text(invisible: Invisible | None, lowercase: bool, line: str) -> str:
-    line = remove_invisible(line, invisible)
-    return line.lower() if lowercase else line
+def changed_text(properties: Properties, line: str) -> str:
+    """Return ``line`` as the training text was changed: without invisible characters, in lower case."""
+    line = remove_invisible(line, properties.remove_invisible)
+    return line.lower() if properties.lowercase else line
 
 
 class TextCheck:

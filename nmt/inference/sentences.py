@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.data.words import PieceWords, overlapping, word_positions, word_spans
+from nmt.data.words import Span
 from nmt.errors import UserError
 from nmt.inference.bulk import Failure
 from nmt.inference.steps import Step, Steps
@@ -31,7 +31,7 @@ class SplitText(NamedTuple):
     """A text, and start and end of each of its sentences, without the blanks around them."""
 
     text: str
-    spans: Sequence[tuple[int, int]]
+    spans: Sequence[Span]
 
     @property
     def parts(self) -> list[str]:
@@ -75,12 +75,15 @@ class SplitText(NamedTuple):
         aligned = [part.alignment for part in parts if part.alignment is not None]
         if not aligned:
             return joined
-        sources = [(part.source_words, len(part.source_tokens)) for part in parts]
-        targets = [(part.target_words, len(part.tokens)) for part in parts]
+        sources = [
+            (start, it.source_spans, len(it.source_tokens)) for (start, _), it in zip(self.spans, parts, strict=True)
+        ]
+        targets = [(start, it.spans, len(it.tokens)) for start, it in zip(starts, parts, strict=True)]
         return replace(
             joined,
-            source_words=_join_words(self.text, [start for start, _ in self.spans], sources),
-            target_words=_join_words(text, starts, targets),
+            source=self.text,
+            source_spans=_shifted(sources),
+            spans=_shifted(targets),
             token_log_probs=[log_prob for part in parts for log_prob in part.token_log_probs],
             alignment=_blocks(aligned),
         )
@@ -111,7 +114,7 @@ def splitter(language: str) -> Callable[[str], SplitText]:
     code = re.split("[-_]", language)[0].lower()
 
     def split(text: str) -> SplitText:
-        spans = list[tuple[int, int]]()
+        spans = list[Span]()
         start = end = 0
         for line in text.splitlines(keepends=True):
             before = len(spans)
@@ -131,7 +134,7 @@ def splitter(language: str) -> Callable[[str], SplitText]:
     return split
 
 
-def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
+def _without_blanks(text: str, start: int, end: int) -> Span:
     part = text[start:end]
     return end - len(part.lstrip()), start + len(part.rstrip())
 
@@ -148,20 +151,15 @@ def _gap(before: str, gap: str, after: str) -> str:
     return gap.replace("\u3000", " ") or " "
 
 
-def _join_words(text: str, starts: Sequence[int], parts: Iterable[tuple[Sequence[int], int]]) -> PieceWords:
-    """Return the word of ``text`` that each token belongs to. The parts of the text begin at ``starts``.
-
-    A part is the words of its tokens, without that of ``</s>``, and the number of its tokens.
-    """
-    positions = word_positions(text)
-    spans = list[tuple[int, int]]()
+def _shifted(parts: Iterable[tuple[int, Sequence[Span], int]]) -> list[Span]:
+    """Return the spans of tokens in a joined text. Each part is its start, its spans and the number of its tokens."""
+    spans = list[Span]()
     tokens = 0
-    for start, (words, count) in zip(starts, parts, strict=True):
-        spans += [(-1, -1)] * (tokens - len(spans))
-        offset = overlapping(positions, start, len(text)).start  # within a word if another blank than a space is before
-        spans += [(first + offset, last + offset) if first >= 0 else (-1, -1) for first, last in word_spans(words)]
+    for shift, part, count in parts:
+        spans += [(-1, -1)] * (tokens - len(spans))  # of </s>
+        spans += [(start + shift, stop + shift) if start >= 0 else (-1, -1) for start, stop in part]
         tokens += count
-    return PieceWords.of(spans)
+    return spans
 
 
 def _blocks(alignments: Sequence[np.ndarray]) -> np.ndarray:

@@ -10,18 +10,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
-from unicodedata import category, normalize
 
 import numpy as np
 
-from nmt.alignment.word_weights import merge_pieces, split_unspaced
-from nmt.data.words import PieceWords, overlapping, word_positions, word_spans
+from nmt.alignment.word_weights import aligned_units, is_mark
+from nmt.data.words import Span, mapped, overlapping
 from nmt.inference.translation import Translation
-from nmt.text.specials import EOS, SPACE, UNK
-from nmt.text.tokenizer import SPECIALS
 from nmt.text.writing import UNSPACED, WITHOUT_BLANKS
-
-LETTER = re.compile(".[\u0300-\u036f\u3099\u309a\uff9e\uff9f]*", re.DOTALL)  # with accents, also of half-width kana
 
 
 class Required(NamedTuple):
@@ -43,97 +38,18 @@ class Edit(NamedTuple):
     start: int
     stop: int
     text: str
-    source: Sequence[int] = ()
-    """Source units that inserted text is linked to."""
+    source: Span | None = None
+    """The part of the source that inserted text is linked to."""
 
 
-class Units(NamedTuple):
-    """The units of a source and its translation: words, or tokens in scripts without spaces."""
-
-    source: list[tuple[int, int]]
-    """Start and end of each unit."""
-    target: list[tuple[int, int]]
-    of_target: PieceWords
-    """Unit of each target token."""
-    of_source: PieceWords
-    weights: np.ndarray
-    """Weight (J, I) of each source unit for each target unit."""
-
-    def links(self) -> list[int]:
-        """Return the source unit of each target unit, −1 for one without weights."""
-        return [int(row.argmax()) if row.any() else -1 for row in self.weights]
-
-
-def aligned_units(translation: Translation, source: str) -> Units:
-    """Return the units of ``source`` and of its translation, with the weights between them."""
-    assert translation.alignment is not None
-    target, of_target = _units(translation.text, translation.tokens, translation.target_words)
-    columns, of_source = _units(source, translation.source_tokens, translation.source_words)
-    inner = translation.alignment[: len(of_target), : len(of_source)]
-    merged = merge_pieces(inner, of_source, of_target)
-    weights = np.zeros((len(target), len(columns)))
-    weights[: merged.shape[0], : merged.shape[1]] = merged
-    return Units(source=columns, target=target, of_target=of_target, of_source=of_source, weights=weights)
-
-
-def _units(text: str, pieces: Sequence[str], words: Sequence[int]) -> tuple[list[tuple[int, int]], PieceWords]:
-    """Return the spans of the units of a text, and the unit of each piece."""
-    spans = word_positions(text)
-    if UNSPACED.search(text):
-        # Many tokenizers read the text in this form.
-        parts = [(normalize("NFKC", match[0]), match.span()) for match in LETTER.finditer(text)]
-        read = "".join(part for part, _ in parts)
-        origins = [span for part, span in parts for _ in part]
-        names = [normalize("NFKC", text[start:stop]) for start, stop in spans]
-        known = _with_texts([normalize("NFKC", piece) for piece in pieces], read)
-        labels, numbers = split_unspaced(names, known, words)
-        if (split := _positions(labels, read)) is not None:
-            return [(origins[start][0], origins[stop - 1][1]) for start, stop in split], numbers
-    return spans, PieceWords.of(word_spans(words))
-
-
-def _positions(labels: Sequence[str], text: str) -> list[tuple[int, int]] | None:
-    """Return the start and end of each label in a text that has them one after the other; None if it has not."""
-    split = list[tuple[int, int]]()
-    at = 0
-    for label in labels:
-        at = text.find(label, at)  # only spaces lie between
-        if at < 0 or (split and text[split[-1][1] : at].strip()):
-            return None
-        split.append((at, at := at + len(label)))
-    return split
-
-
-def _with_texts(pieces: Sequence[str], text: str) -> list[str]:
-    """Return the pieces with the characters of ``text`` for unknown ones, unless normalisation has changed it."""
-    text = "".join(text.split())
-    texts = [*pieces]
-    unknown = None
-    at = 0
-    for number, piece in enumerate(pieces):
-        if piece == SPECIALS[UNK]:
-            unknown = number
-        elif piece != SPECIALS[EOS] and (known := piece.replace(SPACE, "")):
-            start = text.find(known, at + (unknown is not None))
-            if start < 0 or (start != at and unknown is None):
-                return [*pieces]
-            if unknown is not None:
-                texts[unknown] = text[at:start]
-            unknown = None
-            at = start + len(known)
-    if unknown is not None and text[at:]:
-        texts[unknown] = text[at:]
-    return texts
-
-
-def write_terms(translation: Translation, source: str, required: Sequence[Required]) -> Translation:
-    """Return the translation of ``source`` with all ``required`` texts, each as often as it is required.
+def write_terms(translation: Translation, required: Sequence[Required]) -> Translation:
+    """Return the translation with all ``required`` texts, each as often as it is required.
 
     A text, or its stand-in, stays where the translation has it. Other texts replace the words that are aligned to their
     source, or are inserted beside the words that are aligned to its neighbours.
     """
     text = translation.text
-    units = aligned_units(translation, source)
+    units = aligned_units(translation)
     links = units.links()
     editor = _Editor(text, units.target)
     # The longest text first: "York" must not take the end of "New York".
@@ -144,7 +60,7 @@ def write_terms(translation: Translation, source: str, required: Sequence[Requir
         span = editor.occurrence(item.stand_in or item.text, strength) or editor.run(aligned, strength)
         if span is None:
             at, new = editor.insertion(item.text, insertion_index(links, columns[0], columns[-1] + 1))
-            editor.edits.append(Edit(at, at, new, columns))
+            editor.edits.append(Edit(at, at, new, (item.start, item.stop)))
         else:
             is_first = not any(map(str.isalnum, text[: span[0]]))
             new = item.text[0].title() + item.text[1:] if item.capital and is_first else item.text
@@ -152,14 +68,13 @@ def write_terms(translation: Translation, source: str, required: Sequence[Requir
     for stand_in in {item.stand_in for item in required} - {""}:
         while span := editor.occurrence(stand_in, np.zeros(len(links))):
             editor.edits.append(Edit(len(text[: span[0]].rstrip()), span[1], ""))
-    written = apply_edits(translation, units, editor.edits)
-    return replace(written, text=written.text.strip(" "))  # a stand-in at the beginning may be gone
+    return apply_edits(translation, editor.edits)
 
 
 class _Editor:
     """A translation, its units and its edits so far. Text that no edit has changed is free for further ones."""
 
-    def __init__(self, text: str, units: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, text: str, units: Sequence[Span]) -> None:
         self.text = text
         self.units = units
         self.edits = list[Edit]()
@@ -168,16 +83,16 @@ class _Editor:
         """Return whether no edit has changed these characters."""
         return all(edit.stop <= start or stop <= edit.start for edit in self.edits)
 
-    def occurrence(self, phrase: str, strength: np.ndarray) -> tuple[int, int] | None:
+    def occurrence(self, phrase: str, strength: np.ndarray) -> Span | None:
         """Return the span of ``phrase`` in the text, in any case: the strongest occurrence that is not changed."""
-        letter = rf"[\w{''.join(filter(_is_mark, {*self.text}))}]"
+        letter = rf"[\w{''.join(filter(is_mark, {*self.text}))}]"
         ends = _boundary(phrase[0], "(?<!%s)", letter), _boundary(phrase[-1], "(?!%s)", letter)
         pattern = re.escape(phrase).join(ends)
         spans = [match.span() for match in re.finditer(pattern, self.text, re.IGNORECASE)]
         free = (span for span in spans if self.is_free(*span))
         return max(free, key=lambda span: strength[overlapping(self.units, *span)].max(initial=0), default=None)
 
-    def run(self, aligned: Sequence[int], strength: np.ndarray) -> tuple[int, int] | None:
+    def run(self, aligned: Sequence[int], strength: np.ndarray) -> Span | None:
         """Return the neighbouring ``aligned`` units with the most strength, without punctuation at their ends."""
         spans = {j: core for j in aligned if (core := core_span(self.text, *self.units[j])) and self.is_free(*core)}
         runs = list[list[int]]()
@@ -205,21 +120,16 @@ def _boundary(edge: str, lookaround: str, letter: str) -> str:
     """Return a pattern for the end of a word: a word may not go on with a ``letter``, and neither may a number."""
     if edge.isdigit():
         return lookaround % (r"\d[.,:٫٬]" if "<" in lookaround else r"[.,:٫٬]\d") + lookaround % letter
-    return lookaround % letter if (edge.isalnum() or _is_mark(edge)) and not UNSPACED.match(edge) else ""
+    return lookaround % letter if (edge.isalnum() or is_mark(edge)) and not UNSPACED.match(edge) else ""
 
 
-def _is_mark(character: str) -> bool:
-    """Return whether a character belongs to the letter before it, as the vowel signs of Hindi do."""
-    return category(character).startswith("M")
-
-
-def core_span(text: str, start: int, stop: int) -> tuple[int, int] | None:
+def core_span(text: str, start: int, stop: int) -> Span | None:
     """Return the span from the first to the last letter or digit of a part of a text; None without any."""
     inside = [at for at in range(start, stop) if text[at].isalnum()]
     if not inside:
         return None
     end = inside[-1] + 1
-    while end < stop and _is_mark(text[end]):
+    while end < stop and is_mark(text[end]):
         end += 1
     return inside[0], end
 
@@ -249,8 +159,8 @@ class EditedText:
 
     def __init__(self, text: str, edits: Sequence[Edit]) -> None:
         self.starts = list[int]()  # of each edit, in the new text
-        self.moved = list[tuple[int, int]]()  # the part of the new text that each old character has become
-        self.origins = list[tuple[int, int]]()  # the part of the old text that each new character comes from
+        self.moved = list[Span]()  # the part of the new text that each old character has become
+        self.origins = list[Span]()  # the part of the old text that each new character comes from
         texts = list[str]()
 
         def write(new: str, start: int, stop: int) -> None:
@@ -267,51 +177,45 @@ class EditedText:
         self.text = "".join(texts)
 
 
-def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -> Translation:
-    """Return the translation with changed text, and with the words of its tokens and of inserted text.
+def apply_edits(translation: Translation, edits: Sequence[Edit]) -> Translation:
+    """Return the translation with changed text, without blanks at its ends.
 
-    Replaced words belong to the tokens of the words before. Inserted text is a new token, aligned to its source units.
+    Inserted text is a new token, aligned to the tokens of its source.
     """
+    assert translation.alignment is not None
     edits = [edit for edit in edits if translation.text[edit.start : edit.stop] != edit.text]
-    edits.sort(key=lambda edit: (edit.start, edit.stop, *edit.source[:1]))
+    edits.sort(key=lambda edit: (edit.start, edit.stop, edit.source or ()))
     edited = EditedText(translation.text, edits)
-    positions = word_positions(edited.text)
     inserted = [edit.start for edit in edits if edit.source]
 
-    def words(start: int, stop: int) -> tuple[int, int]:
-        """Return the first and last word of a part of the new text; −1 without words."""
-        inside = overlapping(positions, start, stop) if start < stop else ()
-        return (inside[0], inside[-1]) if inside else (-1, -1)
-
-    def words_of(first: int, last: int) -> tuple[int, int]:
-        """Return the words of the target units from ``first`` to ``last``, which may have changed."""
-        start = units.target[first][0] if first >= 0 else math.inf
+    def moved(start: int, stop: int) -> Span:
         # Text that is inserted before the full stop of a word is another word.
-        stop = min([units.target[last][1], *(at for at in inserted if at > start)])
-        return words(edited.moved[int(start)][0], edited.moved[stop - 1][1]) if start < stop else (-1, -1)
+        stop = min([stop, *(at for at in inserted if start < at)])
+        return mapped(edited.moved, start, stop)
 
-    assert translation.alignment is not None
-    old = word_spans(units.of_target)
-    spans = [words_of(first, last) for first, last in old]
+    spans = [moved(*span) for span in translation.spans]
     rows = [*zip(translation.tokens, translation.token_log_probs, translation.alignment, strict=True)]
     for number, edit in reversed([*enumerate(edits)]):
         if not edit.source:
             continue
-        behind = (t for t, (unit, _) in enumerate(old) if unit >= 0 and units.target[unit][0] >= edit.start)
-        row = next(behind, len(old))
+        first, last = edit.source
+        behind = (t for t, (start, _) in enumerate(translation.spans) if start >= edit.start)
+        row = next(behind, len(translation.spans))
         inside = edit.text.strip()
-        start = edited.starts[number] + edit.text.index(inside)
+        at = edited.starts[number] + edit.text.index(inside)
         weights = np.zeros_like(translation.alignment[0])
-        weights[: len(units.of_source)] = np.isin(units.of_source, edit.source)
-        spans.insert(row, words(start, start + len(inside)))
+        weights[: len(translation.source_spans)] = [a < last and first < b for a, b in translation.source_spans]
+        spans.insert(row, (at, at + len(inside)))
         rows.insert(row, (f"▁{inside}", math.nan, weights))
     tokens, log_probs, alignment = zip(*rows, strict=True)
-    return replace(
+    written = replace(
         translation,
         text=edited.text,
         tokens=[*tokens],
         token_log_probs=[*log_probs],
-        inserted=len(rows) - len(translation.tokens),
-        target_words=PieceWords.of(spans),
+        inserted=translation.inserted + len(rows) - len(translation.tokens),
+        spans=spans,
         alignment=np.stack(alignment),
     )
+    blanks = [Edit(*match.span(), "") for match in re.finditer("^ +| +$", written.text)]
+    return apply_edits(written, blanks) if blanks else written

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from nmt.data.words import split_words, word_spans
+from nmt.data.words import Span, split_words, words_of
 from nmt.search.options import MAX_LENGTH_CEILING
 
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
@@ -30,19 +30,20 @@ class Translation:
     ``log_prob`` is the sum of the tokens' natural log-probabilities, ``</s>`` included. ``score`` is ``log_prob``
     divided by the length penalty of the search. ``alignment`` (T, S) holds the raw attention weights, one row per
     target token and one column per source token, both with ``</s>``; None if it was not requested.
-    ``source_words`` and ``target_words`` give the number of the word that each token belongs to, from 0 and without
-    ``</s>``: a word of the source line, or of ``text``, as ``nmt.data.words`` splits them. Both are empty without an
-    alignment. ``n_best`` lists the best translations of the line, this one first.
+    ``source`` is the line, and ``source_spans`` and ``spans`` give the part of it, or of ``text``, that each token
+    spells, without ``</s>``. All are empty without an alignment. ``n_best`` lists the best translations of the line,
+    this one first.
     """
 
     text: str
     _: KW_ONLY
+    source: str = ""
     score: float = 0.0
     log_prob: float = 0.0
     source_tokens: list[str] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
-    source_words: list[int] = field(default_factory=list)
-    target_words: list[int] = field(default_factory=list)
+    source_spans: list[Span] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
     alignment: np.ndarray | None = None
     n_best: list[Translation] = field(default_factory=list)
     token_log_probs: list[float] = field(default_factory=list)
@@ -51,6 +52,16 @@ class Translation:
     """Tokens that a glossary or placeholders have added, which have no probability."""
     is_cut: bool = False
     """Whether it, or one of its sentences, was cut at ``MAX_LENGTH_CEILING`` pieces."""
+
+    @property
+    def source_words(self) -> list[int]:
+        """The word of ``source`` that each source token belongs to, as ``nmt.data.words`` splits them; −1 for none."""
+        return [min(words, default=-1) for words in words_of(self.source, self.source_spans)]
+
+    @property
+    def target_words(self) -> list[int]:
+        """The word of ``text`` that each token belongs to."""
+        return [min(words, default=-1) for words in words_of(self.text, self.spans)]
 
     @property
     def confidence(self) -> float:
@@ -63,9 +74,9 @@ class Translation:
 
         NaN for a word without such tokens. Empty without an alignment.
         """
-        log_probs: list[list[float]] = [[] for _ in split_words(self.text)] if self.target_words else []
-        for (first, last), log_prob in zip(word_spans(self.target_words), self.token_log_probs, strict=False):
-            for word in range(first, last + 1) if first >= 0 else ():
+        log_probs: list[list[float]] = [[] for _ in split_words(self.text)] if self.spans else []
+        for words, log_prob in zip(words_of(self.text, self.spans), self.token_log_probs, strict=False):
+            for word in words:
                 log_probs[word].append(log_prob)
         return [math.exp(sum(of_word) / len(of_word)) if of_word else math.nan for of_word in log_probs]
 
@@ -75,8 +86,8 @@ class Translation:
         return replace(n_best[0], n_best=n_best)
 
     def without_alignment(self) -> Translation:
-        """Return the translation without its alignment, and without the words and probabilities of its tokens."""
-        return replace(self, alignment=None, source_words=[], target_words=[], token_log_probs=[])
+        """Return the translation without its alignment, and without the spans and probabilities of its tokens."""
+        return replace(self, source="", alignment=None, source_spans=[], spans=[], token_log_probs=[])
 
     def __repr__(self) -> str:
         return f"Translation({self.text!r}, log_prob={self.log_prob:.3f}, {len(self.n_best)} best)"

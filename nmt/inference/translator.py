@@ -11,11 +11,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from nmt.data.invisible import remove_invisible
 from nmt.data.links import Link, Links, links_from_python
 from nmt.errors import UserError
-from nmt.inference.bayes_risk import by_mean_chrf
 from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, replace_failures
+from nmt.inference.choice import choice_step
 from nmt.inference.engines import EngineName, LoadedModel, LoadSettings
 from nmt.inference.load import load
 from nmt.inference.markup import markup_step
@@ -39,7 +38,6 @@ from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
     from nmt.alignment.heatmap import Heatmap
-    from nmt.inference.forced_decoding import ForcedDecoding
 
 guard_forks()  # here too: the parent may have loaded torch for other models
 
@@ -176,9 +174,10 @@ class Translator(Reader):
         steps = [
             markup_step if markup else None,
             sentence_step(options.sentences) if options.sentences else None,
-            partial(_choice_step, options) if options.rewrites else None,
+            choice_step(options),
             term_step(pattern, glossary) if pattern or glossary else None,
             unknown_word_step(self.change_text) if options.replace_unknown else None,
+            self._source_step if options.keep_weights else None,
         ]
         return [step for step in steps if step]
 
@@ -191,7 +190,6 @@ class Translator(Reader):
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
         waiting = deque[list[Started]]()
-        invisible = self.loaded_model.properties.remove_invisible
 
         def texts() -> Iterator[list[str]]:
             rows = 0
@@ -199,7 +197,7 @@ class Translator(Reader):
                 rows += len(lines)
                 if prefixes is not None and rows > len(prefixes):
                     break
-                waiting.append([Started(step, remove_invisible(line, invisible)) for line in lines])
+                waiting.append([Started(step, self.visible(line)) for line in lines])
                 yield [text for line in waiting[-1] for text in line.texts]
             if prefixes is not None and rows != len(prefixes):
                 raise UserError(f"prefixes: {len(prefixes):,}, but {rows:,} lines or more; give one prefix per line")
@@ -213,8 +211,8 @@ class Translator(Reader):
         )
         done = 0
         with closing(bulk.translate(texts())) as decoded:
-            for lines, results in decoded:
-                in_order = map(self._with_words, lines, results)
+            for _, results in decoded:
+                in_order = iter(results)
                 finished = [line.finish(in_order) for line in waiting.popleft()]
                 translations = replace_failures(finished, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 done += len(translations)
@@ -223,12 +221,17 @@ class Translator(Reader):
                 yield translations
         self.conclude_text()
 
-    def _with_words(self, line: str, result: Translation | Failure) -> Translation | Failure:
-        """Return an aligned translation of ``line`` with the word of each source token."""
-        if isinstance(result, Failure) or result.alignment is None:
-            return result
-        words = self.loaded_model.source.words(self.change_text(line))
-        return result.each(lambda best: replace(best, source_words=words))
+    def _source_step(self, line: str) -> Steps:
+        """Give the translation of a line its source, which its alignment links to."""
+        [translation] = yield [line]
+        return self.with_source(translation, line)
+
+    def with_source(self, translation: Translation, line: str) -> Translation:
+        """Return an aligned translation with its source ``line``."""
+        if translation.alignment is None:
+            return translation
+        spans = self.spans(self.loaded_model.source, line)
+        return translation.each(lambda best: replace(best, source=line, source_spans=spans))
 
     def read_prefixes(self, texts: Sequence[str], options: SearchOptions) -> list[Prefix]:
         """Return the prefixes for the search. Raises UserError for one with which no translation can begin."""
@@ -299,10 +302,7 @@ class Translator(Reader):
     ) -> Translation | Failure:
         """Convert the hypotheses of one line, best first, into its translation, or none into a failure.
 
-        If hypotheses spell the same text in different pieces, the best one is kept; samples are all kept.
-
-        ``source`` holds the line's piece ids. If it is None, the translation has no source tokens. The words of the
-        source depend on the line: callers add them.
+        ``source`` holds the line's piece ids. If it is None, the translation has no source tokens.
         """
         if not hypotheses:
             hint = "" if options.no_repeat is None else f", or search.no_repeat={options.no_repeat} allows no piece"
@@ -311,7 +311,6 @@ class Translator(Reader):
         n_best = [self._to_translation(source or [], hypothesis, unknown) for hypothesis in hypotheses]
         if options.min_length:
             n_best = [best for best in n_best if best.text] or n_best
-        n_best = n_best if options.rewrites else _n_best(n_best, options)  # replaced words can make texts equal
         return replace(n_best[0], n_best=n_best)
 
     def _to_translation(self, source: list[int], hypothesis: Hypothesis, unknown: str) -> Translation:
@@ -323,16 +322,14 @@ class Translator(Reader):
             log_prob=hypothesis.log_prob,
             source_tokens=self.loaded_model.source.pieces(source),
             tokens=target.pieces(tokens),
-            target_words=[]
-            if hypothesis.alignment is None
-            else target.decoded_words(hypothesis.tokens, unknown=unknown),
+            spans=[] if hypothesis.alignment is None else target.decoded_spans(hypothesis.tokens, unknown=unknown),
             token_log_probs=[] if hypothesis.alignment is None else hypothesis.token_log_probs,
             alignment=hypothesis.alignment,
             is_cut=not hypothesis.finished and len(tokens) >= MAX_LENGTH_CEILING,
         )
 
-    def score(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[ForcedDecoding]:
-        """Return the model's log-probability (``log_prob``) and alignment of each (source, translation) pair."""
+    def score(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[Translation]:
+        """Return the translation of each (source, translation) pair, with the model's ``log_prob`` and alignment."""
         _ = self.trained  # raises UserError without torch, which the next import needs
         from nmt.inference.forced_decoding import force_decode
 
@@ -425,32 +422,13 @@ class Translator(Reader):
         if granularity == "piece":
             signed = self.attention.signed
             return Heatmap(**display_pieces(decoding, signed=signed)._asdict(), title=title, signed=signed)
-        display = display_weights(decoding, self.change_text(source), target, split=gold is None)
+        display = display_weights(decoding, split=gold is None)
         outlined = None if gold is None else gold.sure | gold.possible
         return Heatmap(**display._asdict(), title=title, gold=outlined)
 
     def _require_attention(self) -> None:
         if not self.attention.reads_source:
             raise UserError("this model has no attention, so it has no alignments; use a model with attention")
-
-
-def _n_best(translations: list[Translation], options: SearchOptions) -> list[Translation]:
-    """Return the translations of a line that are kept: all samples, or the best ``n_best`` with different texts."""
-    if options.method != "sample":
-        first_of_text = {translation.text: translation for translation in reversed(translations)}
-        translations = [best for best in translations if first_of_text[best.text] is best]
-    if options.mbr is not None:
-        translations = by_mean_chrf(translations)
-    return translations[: options.n_best]
-
-
-def _choice_step(options: SearchOptions, line: str) -> Steps:
-    """Choose among the translations of a line after words in them were replaced."""
-    [translation] = yield [line]
-    if not translation.n_best:
-        return translation
-    n_best = _n_best(translation.n_best, options)
-    return replace(n_best[0], n_best=n_best)
 
 
 def _text_step(line: str) -> Steps:

@@ -7,11 +7,10 @@ arXiv 1410.8206. As in Jean, Cho, Memisevic & Bengio (2015), arXiv 1412.2007, at
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from nmt.data.words import split_words
+from nmt.alignment.word_weights import aligned_units
 from nmt.inference.steps import Step, Steps
-from nmt.inference.terms import Edit, aligned_units, apply_edits
+from nmt.inference.terms import Edit, apply_edits
 from nmt.inference.translation import Translation
 from nmt.text.specials import UNK
 from nmt.text.tokenizer import SPECIALS
@@ -28,26 +27,25 @@ def unknown_word_step(change_text: Callable[[str], str]) -> Step:
         [translation] = yield [line]
         if translation.alignment is None:
             return translation
-        return translation.each(lambda best: replace_unknown(best, change_text(line)))
+        return translation.each(lambda best: replace_unknown(best, change_text))
 
     return step
 
 
-def replace_unknown(translation: Translation, source: str) -> Translation:
-    """Return the translation of the line ``source``, without unknown pieces in its text.
+def replace_unknown(translation: Translation, change_text: Callable[[str], str] = str) -> Translation:
+    """Return the translation without unknown pieces in its text.
 
     A target word with such a piece is replaced by the source word with the largest weight. A word without weight on any
     source word only loses its unknown pieces. In scripts without spaces, pieces take the place of words.
     """
     if SPECIALS[UNK] not in translation.tokens:
         return translation
-    tokens = [MARK if piece == SPECIALS[UNK] else piece for piece in translation.tokens]
-    units = aligned_units(replace(translation, tokens=tokens), source)
+    units = aligned_units(translation)
     edits = list[Edit]()
     for (start, stop), i in zip(units.target, units.links(), strict=True):
         word = translation.text[start:stop]
         if MARK in word:
-            new = source[slice(*units.source[i])] if i >= 0 else ""
-            edits.append(Edit(start, stop, word.replace(MARK, new) if UNSPACED.search(word) or not new else new))
-    written = apply_edits(translation, units, edits)
-    return replace(written, text=" ".join(split_words(written.text)))  # a word may be gone
+            new = change_text(translation.source[slice(*units.source[i])]) if i >= 0 else ""
+            new = word.replace(MARK, new) if UNSPACED.search(word) or not new else new
+            edits.append(Edit(start if new else len(translation.text[:start].rstrip()), stop, new))
+    return apply_edits(translation, edits)

@@ -62,7 +62,7 @@ def translation_json(translator: Translator, line: str, translation: Translation
     answer["word_confidences"] = [_finite(confidence) for confidence in translation.word_confidences]
     answer["links"] = [list(link) for link in sorted(argmax_links(word_weights(translation)))]
     if details.weights:
-        display = display_weights(translation, translator.change_text(line), translation.text)
+        display = display_weights(translation)
         answer["weights"] = {"source": display.source, "target": display.target, "values": _rounded(display.weights)}
     if details.slots:
         answer["slots"] = _slots(translator, line, translation)
@@ -110,7 +110,7 @@ def _slots(translator: Translator, line: str, translation: Translation) -> dict[
         raise UserError(f"slots: {translator.attention.name} attention has negative weights; remove slots")
     write = np.concatenate([part.write for part in slots if part], axis=1)
     read = np.concatenate([part.read for part in slots if part])
-    source, target = display_slots(translation, translator.change_text(line), translation.text, write, read)
+    source, target = display_slots(translation, write, read)
     return {"source": _rounded(source), "target": _rounded(target)}
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import sentencepiece
 
-from nmt.data.words import PieceWords, split_words, word_spans
+from nmt.data.words import Span
 from nmt.errors import UserError
 from nmt.settings.arguments import AtLeast, AtMost
 from nmt.text.specials import BOS, EOS, PAD, SPACE, UNK
@@ -235,63 +235,58 @@ class Tokenizer:
         """Return the pieces as SentencePiece writes them: ``▁`` is a space, ``<0x0A>`` a byte."""
         return [self._pieces[i] for i in ids]
 
-    def words(self, text: str) -> PieceWords:
-        """Return the words of ``text`` (see ``split_words``) to which each piece of ``encode(text)`` belongs.
+    def spans(self, text: str) -> list[Span]:
+        """Return the part of ``text`` that each piece of ``encode(text)`` spells.
 
-        Normalisation does not change the numbers: every piece that a character turns into belongs to the character's
-        word, and a word that disappears keeps its number, but no piece has it. A lone space sign belongs to the word
-        after it.
+        Every piece that a character turns into has the character's part, also after normalisation. A piece without
+        letters, such as a lone space sign, stands for the next character with a piece, or for the last one.
         """
         clean = clean_text(text)
-        word_at: list[int] = []  # of each character of ``clean``
+        places = list[int]()  # in ``text``, of each character of ``clean``
+        words = list[int]()  # −1 for spaces, and for words that normalisation removes
         unchanged = self._model.normalize(clean).replace(SPACE, " ").strip(" ") == clean  # most lines
-        for number, part in zip(_word_numbers(text), clean.split(" "), strict=False):
-            word_at += [number if unchanged or self.normalise(part) else -1] * len(part) + [-1]
-        spans = []
+        for number, match in enumerate(re.finditer(r"\S+", text)):
+            places += range(match.start(), match.end() + 1)
+            words += [number if unchanged or self.normalise(match[0]) else -1] * len(match[0]) + [-1]
+        spans = list[Span | None]()
         mapping = self._model.encode(clean, return_type="offset_mapping")
         for piece, (start, stop) in zip(mapping["pieces"], mapping["offsets"], strict=True):
             # All pieces of a character but the last have an empty range at its place. A space may include letters
             # that disappear.
+            inside = [at for at in range(start, max(stop, start + 1)) if at < len(words) and words[at] >= 0]
             count = len(piece.replace(SPACE, " ").split())
-            words = sorted({*word_at[start : max(stop, start + 1)]} - {-1})
-            words = words[-count:] if piece.startswith(SPACE) else words[:count]
-            spans.append((words[0], words[-1]) if count and words else (-1, -1))
-        return _with_spaces(spans)
+            numbers = sorted({words[at] for at in inside})
+            numbers = numbers[-count:] if piece.startswith(SPACE) else numbers[:count]
+            inside = [at for at in inside if words[at] in numbers] if count else []
+            spans.append((places[inside[0]], places[inside[-1]] + 1) if inside else None)
+        following = max((span[1] for span in spans if span), default=0) - 1
+        known = list[Span]()
+        for span in reversed(spans):
+            known.append(span or (following, following))
+            following = known[-1][0]
+        return known[::-1]
 
-    def words_in_parts(self, text: str) -> PieceWords:
-        """Return the words of ``text`` to which each piece of ``encode_in_parts`` belongs."""
-        numbers = _word_numbers(text)
-        spans = list[tuple[int, int]]()
-        for row, part in enumerate(_parts(text)):
-            start = row * PART_WORDS
-            for first, last in word_spans(self.words(part)):
-                spans.append((numbers[start + first], numbers[start + last]) if first >= 0 else (-1, -1))
-        return PieceWords.of(spans)
+    def decoded_spans(self, ids: Iterable[int], *, unknown: str = "") -> list[Span]:
+        """Return the part of ``decode(ids, unknown=unknown)`` that each piece spells.
 
-    def decoded_words(self, ids: Iterable[int], *, unknown: str = "") -> PieceWords:
-        """Return the words of ``decode(ids, unknown=unknown)`` to which each piece belongs.
-
-        A lone ``▁`` belongs to the word after it, and UNK, if it has no text, to the word around it. PAD, BOS and EOS
-        belong to no word. If the text is empty, no piece belongs to a word.
+        A lone ``▁`` stands for the character after it, and UNK, if it has no text, for the one before.
         """
-        ids = list(ids)
-        word = -1
-        after_space = True  # after a space, the next visible character starts a word
-        spans = []
-        for surface in self._surfaces(ids, unknown):
+        spans = list[Span]()
+        at = 0
+        is_spaced = False  # before the next visible character
+        for surface in self._surfaces([*ids], unknown):
             start = None
             for character in surface:
                 if character.isspace():
-                    after_space = True
+                    is_spaced = at > 0
                 else:
-                    word += after_space
-                    after_space = False
-                    start = word if start is None else start
-            spans.append((word + after_space, word + after_space) if start is None else (start, word))
-        return PieceWords.of(
-            (-1, -1) if i in (PAD, BOS, EOS) else (min(first, word), min(last, word))  # trailing spaces: the last word
-            for i, (first, last) in zip(ids, spans, strict=True)
-        )
+                    at += is_spaced
+                    is_spaced = False
+                    start = at if start is None else start
+                    at += 1
+            point = at + 1 if is_spaced else max(at - 1, 0)
+            spans.append((point, point) if start is None else (start, at))
+        return [(min(start, at - 1), min(stop, at)) for start, stop in spans]
 
     def _surfaces(self, ids: list[int], unknown: str) -> list[str]:
         """Return the text of each piece. A character that is spelled in bytes belongs to its first byte."""
@@ -355,27 +350,11 @@ def other_side(model: Any, expected: Any) -> str | None:
     return None
 
 
-def _word_numbers(text: str) -> list[int]:
-    """Return the word of ``text`` to which each word of ``clean_text(text)`` belongs: that splits at more spaces."""
-    return [number for number, word in enumerate(split_words(text)) for _ in word.split()]
-
-
 def _parts(text: str) -> Iterator[str]:
     """Yield the text in parts of ``PART_WORDS`` words, which are split at any whitespace."""
     all_words = (match[0] for match in re.finditer(r"\S+", text))
     while part := list(islice(all_words, PART_WORDS)):
         yield " ".join(part)
-
-
-def _with_spaces(spans: list[tuple[int, int]]) -> PieceWords:
-    """Return the words of pieces; those without a visible character (−1) join the next word, or the last one."""
-    for order, side in ((-1, 0), (1, 1)):
-        word = -1
-        for row in range(len(spans))[::order]:
-            if spans[row][0] < 0:
-                spans[row] = (word, word)
-            word = spans[row][side]
-    return PieceWords.of(spans)
 
 
 def _load(serialized: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

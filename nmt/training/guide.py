@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nmt.alignment.word_weights import linked_pieces, normalise_rows
 from nmt.attention.base import SourceAttention
-from nmt.data.words import count_words
+from nmt.data.words import count_words, words_of
 from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder
 from nmt.model import Seq2Seq
@@ -110,7 +110,8 @@ class GoldLinks(Guide):
     def _piece_shares(self, row: int) -> np.ndarray:
         """Return the shares (T, S) of one row of the corpus, without ``</s>``."""
         texts = self.corpus.texts(row)
-        source, target = (tokenizer.words(text) for tokenizer, text in zip(self.tokenizers, texts, strict=True))
+        sides = zip(self.tokenizers, texts, strict=True)
+        source, target = (words_of(text, tokenizer.spans(text)) for tokenizer, text in sides)
         if [len(source), len(target)] != [len(side) for side in self.corpus.ids(row)]:
             raise UserError(
                 f"{self.corpus.path}: this version of SentencePiece splits training pair {row + 1} into other pieces; "

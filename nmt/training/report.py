@@ -171,7 +171,7 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     examples = []
     for row, decoding in drawn:
         gold = golds[row].possible if golds else None
-        display = display_weights(decoding, sources[row], references[row], split=gold is None)
+        display = display_weights(decoding, split=gold is None)
         examples.append(Example(row + 1, *display, gold))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=name, note=note)

@@ -6,26 +6,29 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from builders import part_spans
 
 from nmt.alignment.word_weights import (
+    aligned_units,
     argmax_links,
     display_slots,
     display_weights,
     linked_pieces,
+    lost_words,
     merge_pieces,
     normalise_rows,
     piece_labels,
-    split_unspaced,
     word_weights,
 )
-from nmt.data.words import PieceWords
 from nmt.text.tokenizer import Tokenizer
 
 
 class Translation(NamedTuple):
+    source: str
+    text: str
+    source_spans: list[tuple[int, int]]
+    spans: list[tuple[int, int]]
     alignment: np.ndarray
-    source_words: list[int]
-    target_words: list[int]
     source_tokens: list[str]
     tokens: list[str]
 
@@ -37,25 +40,22 @@ def test_normalise_rows_keeps_zero_rows_and_drops_signs() -> None:
 def test_word_weights_of_a_worked_example() -> None:
     """Source pieces a|b b, target pieces x x|y: sum over source pieces, mean over target pieces."""
     alignment = np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]])
-    weights = merge_pieces(alignment, [0, 1, 1], [0, 0, 1])
+    weights = merge_pieces(
+        alignment, [range(1), range(1, 2), range(1, 2)], [range(1)] * 2 + [range(1, 2)], shape=(2, 2)
+    )
     np.testing.assert_allclose(weights, [[0.25, 0.75], [1.0, 0.0]])
     assert argmax_links(weights) == {(1, 0), (0, 1)}
 
 
-def test_display_weights_pad_lost_words_and_refuse_other_text() -> None:
-    # Source a b </s>, target x y </s>, all words of one piece.
-    raw = np.array([[0.6, 0.4, 0.0], [0.3, 0.7, 0.0], [0.0, 0.0, 1.0]])
-    translation = Translation(raw, [0, 1], [0, 1], ["▁a", "▁b", "</s>"], ["▁x", "▁y", "</s>"])
-    np.testing.assert_allclose(word_weights(translation), [[0.6, 0.4], [0.3, 0.7]])
-    padded = [[0.6, 0.4, 0], [0.3, 0.7, 0], [0, 0, 0]]
-    for split in (False, True):
-        weights, *labels = display_weights(translation, "a b c", "x y z", split=split)
-        np.testing.assert_allclose(weights, padded)
-        assert labels == [["a", "b", "c"], ["x", "y", "z"]]
-    with pytest.raises(ValueError, match="source: 1 word, the alignment has 2; give the text that was aligned"):
-        display_weights(translation, "ab", "x y")
-    with pytest.raises(ValueError, match="target: 1 word, the alignment has 2"):
-        display_weights(translation, "a b", "xy")
+def test_words_without_pieces_have_no_weight() -> None:
+    raw = np.array([[0.6, 0.4, 0.0], [0.3, 0.7, 0.0], [0.0, 0.0, 1.0]])  # with </s>
+    translation = Translation("a b c", "x y z", part_spans("a| b"), part_spans("x| y"), raw, [], [])
+    expected = [[0.6, 0.4, 0], [0.3, 0.7, 0], [0, 0, 0]]
+    np.testing.assert_allclose(word_weights(translation), expected)
+    weights, *labels = display_weights(translation)
+    np.testing.assert_allclose(weights, expected)
+    assert labels == [["a", "b", "c"], ["x", "y", "z"]]
+    assert [*lost_words(translation)] == [("source", ["c"]), ("target", ["z"])]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -63,71 +63,78 @@ def test_slots_of_words_give_the_alignment_of_words(seed: int) -> None:
     """Pieces a|a, b c (one piece of two words), none and </s>; the word d has none. Rows of β α sum to 1 here."""
     random = np.random.default_rng(seed)
     write, read = random.dirichlet(np.ones(5), size=3), random.dirichlet(np.ones(3), size=5)
-    source_words, target_words = PieceWords([0, 0, 1, -1], [0, 0, 2, -1]), PieceWords([0, 1, 1, -1])
-    tokens = ["▁a", "a", "▁b▁c", "", "</s>"]
-    translation = Translation(read @ write, source_words, target_words, tokens, ["▁x", "▁y", "y", "", "</s>"])
-    source, target = display_slots(translation, "aa bc c d", "x yy z", write, read)
-    expected = merge_pieces(read @ write, source_words, target_words)
-    assert expected.shape == (2, 3) and source.shape == (4, 3) and target.shape == (3, 3)
-    np.testing.assert_allclose(target @ source.T, np.pad(expected, [(0, 1), (0, 1)]))
+    columns, rows = [(0, 1), (1, 2), (3, 7), (-1, -1)], [(0, 1), (2, 3), (3, 4), (-1, -1)]
+    translation = Translation("aa b c d", "x yy z", columns, rows, read @ write, [], [])
+    source, target = display_slots(translation, write, read)
+    assert source.shape == (4, 3) and target.shape == (3, 3)
+    source_words, target_words = (
+        [range(1)] * 2 + [range(1, 3), range(0)],
+        [range(1), range(1, 2), range(1, 2), range(0)],
+    )
+    expected = merge_pieces(read @ write, source_words, target_words, shape=(3, 4))  # with </s>
+    np.testing.assert_allclose(target @ source.T, expected)
 
 
 def test_pieces_of_several_words_and_of_none() -> None:
     """Source pieces "a b", c and one of no word; target pieces x and "x y"."""
     alignment = np.array([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2]])
-    weights = merge_pieces(alignment, PieceWords([0, 2, -1], [1, 2, -1]), PieceWords([0, 0], [0, 1]))
+    source, target = [range(2), range(2, 3), range(0)], [range(1), range(2)]
+    weights = merge_pieces(alignment, source, target, shape=(2, 3))
     np.testing.assert_allclose(weights, [[0.2, 0.2, 0.45], [0.1, 0.1, 0.6]])
-    linked = np.array([[0, 1, 0], [0, 0, 0]])
-    pieces = linked_pieces(linked, PieceWords([0, 2, -1], [1, 2, -1]), PieceWords([0, 0], [0, 1]))
-    np.testing.assert_array_equal(pieces, [[1, 0, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(
+        linked_pieces(np.eye(1, 3, 1).repeat(2, 0) * [[1], [0]], source, target), [[1, 0, 0]] * 2
+    )
 
 
 def test_word_without_weight_has_no_link() -> None:
     assert argmax_links(np.zeros((2, 3))) == frozenset()
-    assert argmax_links(merge_pieces(np.zeros((0, 2)), [0, 1], [])) == frozenset()
+    assert argmax_links(np.zeros((0, 2))) == frozenset()
 
 
 @pytest.mark.parametrize(
-    ("words", "pieces", "word_of_piece", "labels", "indices"),
+    ("text", "pieces", "labels", "units"),
     [
-        (["the", "dog"], ["▁the", "▁d", "og", "</s>"], [0, 1, 1], ["the", "dog"], [0, 1, 1]),
-        (["我喜欢猫"], ["▁我", "喜欢", "猫", "</s>"], [0, 0, 0], ["我", "喜欢", "猫"], [0, 1, 2]),
-        (["猫", "cats"], ["▁", "猫", "▁cat", "s"], [0, 0, 1, 1], ["猫", "cats"], [0, 0, 1, 1]),
-        (["แมวดำ"], ["▁แมว", "ดำ"], [0, 0], ["แมว", "ดำ"], [0, 1]),
-        (["犬猫"], ["▁", "<0xE7>", "<0x8A>", "<0xAC>", "猫"], [0] * 5, ["犬", "猫"], [0, 0, 0, 0, 1]),
-        (["กันดี"], ["▁ก", "ั", "น", "ด", "ี"], [0] * 5, ["กั", "น", "ดี"], [0, 0, 1, 2, 2]),
-        (["กัน"], ["ก", "<0xE0>", "<0xB8>", "<0xB1>", "น"], [0] * 5, ["กั", "น"], [0, 0, 0, 0, 1]),
-        (["a", "lost", "猫犬"], ["▁a", "▁猫", "犬"], [0, 2, 2], ["a", "lost", "猫", "犬"], [0, 2, 3]),
-        (["한국어", "is"], ["▁한", "국어", "▁is"], [0, 0, 1], ["한국어", "is"], [0, 0, 1]),
-        ([], ["</s>"], [], [], []),
+        ("the dog", "the| |d|og", ["the", "dog"], [0, 1, 1, 1]),
+        ("我喜欢猫", "我|喜欢|猫", ["我", "喜欢", "猫"], [0, 1, 2]),
+        ("猫 cats", "|猫| cat|s", ["猫", "cats"], [0, 0, 1, 1]),
+        ("犬猫", "|||犬|猫", ["犬", "猫"], [0, 0, 0, 0, 1]),
+        ("กันดี", "ก|ั|น|ด|ี", ["กั", "น", "ดี"], [0, 0, 1, 2, 2]),
+        ("한국어 is", "한|국어| is", ["한국어", "is"], [0, 0, 1]),
+        ("", "", [], []),
     ],
-    ids="spaced chinese space-sign thai bytes marks bytes-of-marks lost-word korean empty".split(),
 )
 def test_words_are_split_where_the_script_has_no_spaces(
-    words: list[str], pieces: list[str], word_of_piece: list[int], labels: list[str], indices: list[int]
+    text: str, pieces: str, labels: list[str], units: list[int]
 ) -> None:
-    assert split_unspaced(words, pieces, word_of_piece) == (labels, indices)
+    spans = part_spans(pieces)
+    translation = Translation("x", text, [(0, 1)], spans, np.eye(len(spans), 1), ["x"], [])
+    assert display_weights(translation).target == labels
+    assert sorted({*units}) == [*range(len(labels))]
+    for number, row in enumerate(aligned_units(translation).weights):
+        assert row == (units[0] == number) / units.count(number)
 
 
 def test_weights_of_an_unspaced_word_are_those_of_its_pieces() -> None:
     # Source 我 喜欢 猫 </s>, target x </s>: shares of the source without </s>.
     raw = np.array([[0.1, 0.2, 0.3, 0.4]])
-    translation = Translation(raw, [0, 0, 0], [0], ["▁我", "喜欢", "猫", "</s>"], ["▁x"])
-    display = display_weights(translation, "我喜欢猫", "x")
+    translation = Translation("我喜欢猫", "x", part_spans("我|喜欢|猫"), [(0, 1)], raw, [], [])
+    display = display_weights(translation)
     assert display.source == ["我", "喜欢", "猫"]
     np.testing.assert_allclose(display.weights, [[1 / 6, 2 / 6, 3 / 6]])
-    words = display_weights(translation, "我喜欢猫", "x", split=False)
+    words = display_weights(translation, split=False)
     assert words.source == ["我喜欢猫"]
     np.testing.assert_allclose(words.weights, [[1]])
 
 
-def test_pieces_of_a_real_tokenizer_spell_the_sentence() -> None:
+def test_units_of_a_real_tokenizer_spell_the_sentence() -> None:
     tokenizer = Tokenizer.train(["我喜欢猫 。", "猫喜欢我 。", "我们 喜欢 它"], vocab_size=275)
     text = "我喜欢狗和猫 dogs 。"
-    ids = tokenizer.encode(text)
-    labels, indices = split_unspaced(text.split(), tokenizer.pieces(ids), tokenizer.words(text))
+    spans = tokenizer.spans(text)
+    translation = Translation(
+        text, "", spans, [], np.zeros((0, len(spans))), tokenizer.pieces(tokenizer.encode(text)), []
+    )
+    labels = display_weights(translation).source
     assert "".join(labels) == text.replace(" ", "") and len(labels) > 4
-    assert sorted(set(indices)) == list(range(len(labels))) and indices == sorted(indices)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +149,3 @@ def test_pieces_of_a_real_tokenizer_spell_the_sentence() -> None:
 )
 def test_bytes_are_labelled_with_their_character(pieces: list[str], labels: list[str]) -> None:
     assert piece_labels(pieces) == labels
-
-
-def test_words_that_share_a_piece_are_not_split() -> None:
-    labels, indices = split_unspaced(["我", "猫", "犬x"], ["▁我▁猫", "▁犬", "x"], PieceWords([0, 2, 2], [1, 2, 2]))
-    assert labels == ["我", "猫", "犬", "x"]
-    assert (indices, indices.last) == ([0, 2, 3], [1, 2, 3])

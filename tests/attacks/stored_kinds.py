@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import struct
 from collections.abc import Callable, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import torch
 from builders import write_parts
 from mutations import damage_bytes, damage_member, damage_text
 from runner import Trial
-from safetensors.torch import load, save_file
+from safetensors.torch import save_file
 
 from nmt.commands.export import export
 from nmt.commands.prepare import prepare
@@ -26,7 +25,7 @@ from nmt.commands.train import train
 from nmt.config.compose import compose_train, to_yaml, train_problems
 from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError, printable
-from nmt.files.checkpoint import read_checkpoint
+from nmt.files.checkpoint import read_checkpoint, read_tensors
 from nmt.files.checksum import checksum, fingerprint
 from nmt.inference import adapter_file
 from nmt.inference.engines import ABOUT, FOLDER, OnnxEngineName
@@ -165,7 +164,7 @@ def use_tokenizer(file: Path) -> object:
         assert all(0 <= piece < len(tokenizer) for piece in ids)
         text = tokenizer.decode(ids)
         assert "\n" not in text
-        results.append((ids, text, tokenizer.pieces(ids), tokenizer.words(line)))
+        results.append((ids, text, tokenizer.pieces(ids), tokenizer.spans(line)))
     return tokenizer.to_bytes(), tokenizer.decode(range(len(tokenizer))), results
 
 
@@ -185,11 +184,9 @@ def use_prepared(_: Path) -> object:
 
 def forge_digest(file: Path) -> None:
     """Write the digest of a damaged adapter, if its format can hold it."""
-    content = file.read_bytes()
     try:
-        (length,) = struct.unpack("<Q", content[:8])
-        about = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["adapter"])
-        tensors = load(content)
+        stored, tensors = read_tensors(file)
+        about = json.loads(stored["adapter"])
         about.pop("digest", None)
         forged = {**about, "digest": fingerprint(about, tensors)}
     except Exception:

@@ -20,6 +20,7 @@ from nmt.commands.align import align
 from nmt.commands.evaluate import evaluate
 from nmt.commands.heatmap import heatmap
 from nmt.data.pair import Pair
+from nmt.data.words import words_of
 from nmt.text.batches import collate
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.training.guide import GoldLinks
@@ -96,11 +97,9 @@ def test_supervised_alignment_of_any_text_equals_a_naive_loop(kind: str, tmp_pat
     prepared: Any = SimpleNamespace(source=tokenizer, target=tokenizer, corpora={"train": corpus})
     targets = GoldLinks(prepared=prepared).targets(collate(corpus, range(len(corpus)))).numpy()
     for pair, shares in zip(pairs, targets, strict=True):
-        x, y = tokenizer.words(pair.source), tokenizer.words(pair.target)
+        x, y = (words_of(text, tokenizer.spans(text)) for text in (pair.source, pair.target))
         expected = np.zeros(shares.shape)
-        for t, (first_j, last_j) in enumerate(zip(y, y.last, strict=True)):
-            for s, (first_i, last_i) in enumerate(zip(x, x.last, strict=True)):
-                words = product(range(first_i, last_i + 1), range(first_j, last_j + 1))
-                expected[t, s] = bool({*(pair.links or ())}.intersection(words))
+        for (t, rows), (s, columns) in product(enumerate(y), enumerate(x)):
+            expected[t, s] = bool({*(pair.links or ())}.intersection(product(columns, rows)))
         expected /= expected.sum(1, keepdims=True).clip(min=1)
         np.testing.assert_allclose(shares, expected, rtol=1e-6)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 import pytest
 import sentencepiece
@@ -12,15 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizer_kinds import KINDS, tokenizer_of
 
-from nmt.data.words import (
-    PieceWords,
-    count_words,
-    missing_words,
-    overlapping,
-    split_words,
-    word_positions,
-)
-from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.data.words import count_words, overlapping, split_words, word_positions, words_of
+from nmt.text.tokenizer import EOS
 
 ALPHABET = [*"abdeimnrstNewYork½¼ßx. \t", *"\u00a0\u3000\u2028\u2029\x85\r\n\v\f\x1f"]  # whitespace in Python
 ALPHABET += [*"…ﷺﬁ´İ▁\u200b\u00ad\ufeff\u2060\x00\x01\x7f😀日本\u0301"]  # normalised, or removed
@@ -57,10 +50,6 @@ def naive_words(serialized: bytes, text: str) -> Iterator[list[int]]:
     assert not letters
 
 
-def spans(words: PieceWords) -> list[tuple[int, int]]:
-    return [*zip(words, words.last, strict=True)]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=50)
 @given(text=TEXTS)
@@ -68,15 +57,13 @@ def test_pieces_of_any_text_belong_to_the_words_of_the_line(kind: str, text: str
     if kind == "symbols":  # symbols keep marks after them apart, which a word that is normalised alone does not show
         text = text.replace("\u0301", "")
     tokenizer = tokenizer_of(kind)
-    words, count = tokenizer.words(text), count_words(text)
-    assert len(words) == len(tokenizer.encode(text))
+    spans = tokenizer.spans(text)
+    starts = [start for start, _ in spans]
+    assert len(spans) == len(tokenizer.encode(text)) and starts == sorted(starts)
     expected = [*naive_words(tokenizer.to_bytes(), text)]
-    for (first, last), letters in zip(spans(words), expected, strict=True):
-        assert not letters or (letters[0], letters[-1]) == (first, last)
-    assert list(words) == sorted(words) and all(-1 <= word < count for word in words.last)
-    covered = {word for first, last in spans(words) for word in range(first, last + 1)}
-    assert set(missing_words(words, count)) == set(range(count)) - covered
-    assert tokenizer.words_in_parts(text) == words
+    for words, letters in zip(words_of(text, spans), expected, strict=True):
+        assert not letters or (letters[0], letters[-1]) == (words[0], words[-1])
+        assert words or not any(expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -87,16 +74,16 @@ def test_pieces_that_a_model_generates_belong_to_the_words_of_its_text(kind: str
     pieces = range(EOS + 1, len(tokenizer))
     spaces = [i for i in pieces if tokenizer.pieces([i])[0] in ("▁", "<0x0A>", "<0xC2>", "<0xA0>")]
     ids = data.draw(st.lists(st.one_of(st.sampled_from(pieces), st.sampled_from(spaces or pieces)), max_size=12))
-    words, text = tokenizer.decoded_words(ids), tokenizer.decode(ids)
+    spans, text = tokenizer.decoded_spans(ids), tokenizer.decode(ids)
+    words = words_of(text, spans)
     assert len(words) == len(ids) and text == " ".join(text.split())
-    assert {word for first, last in spans(words) for word in range(first, last + 1)} - {-1} == set(
-        range(count_words(text))
-    )
+    assert {*chain(*words)} == {*range(count_words(text))}
     for number, word in enumerate(split_words(text)):
-        own = [i for i, span in zip(ids, spans(words), strict=True) if span == (number, number)]
-        shared = any(first <= number <= last and first < last for first, last in spans(words))
+        own = [i for i, of_piece in zip(ids, words, strict=True) if [*of_piece] == [number]]
+        shared = any(number in of_piece and len(of_piece) > 1 for of_piece in words)
         assert shared or tokenizer.decode(own) == word
-    assert tokenizer.decoded_words([BOS, *ids, EOS, PAD]) == [-1, *words, -1, -1]
+    covered = {at for span in spans for at in range(*span)}
+    assert all(at in covered for at, letter in enumerate(text) if letter != " ")
 
 
 @pytest.mark.parametrize(
@@ -119,10 +106,3 @@ def test_overlapping_words_are_those_that_share_a_character(text: str, ends: lis
     assert [text[start:stop] for start, stop in positions] == split_words(text)
     shared = [set(range(*position)) & set(range(*ends)) for position in positions]
     assert ends[0] == ends[1] or [*overlapping(positions, *ends)] == [row for row, some in enumerate(shared) if some]
-
-
-def test_words_survive_pickling() -> None:
-    words = PieceWords([0, 0, 2], [0, 1, 2])
-    copy = pickle.loads(pickle.dumps(words))
-    assert copy == words and copy.last == [0, 1, 2] and isinstance(copy, PieceWords)
-    assert PieceWords([0, 1]).last == [0, 1]

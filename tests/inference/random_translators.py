@@ -1,14 +1,17 @@
-"""Translators with random weights, for tests of what a search may write."""
+"""Translators with random weights, and translations with given alignments, for tests of what is written."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from builders import random_trained, tiny_config
 from tokenizer_kinds import tokenizer_of
 
 from nmt.config.compose import compose_train, train_config
+from nmt.data.words import word_positions
+from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.specials import UNK
@@ -42,3 +45,30 @@ def tiny_translator(*words: str, **options: Any) -> Translator:
     config = compose_train([*sizes, *words])
     config["data"]["lowercase"] = False
     return Translator(random_trained(config, TOKENIZER, **options))
+
+
+def link_weights(links: str) -> np.ndarray:
+    """Return the weights (target words, source words) of links in Pharaoh format."""
+    weights = np.zeros((9, 9))
+    for link in links.split():
+        i, j = map(int, link.split("-"))
+        weights[j, i] = 1
+    return weights
+
+
+def aligned(source: str, text: str, weights: np.ndarray) -> Translation:
+    """Return a translation whose tokens are words, with these weights (target words, source words)."""
+    columns, rows = word_positions(source), word_positions(text)
+    alignment = np.zeros((len(rows) + 1, len(columns) + 1))
+    alignment[:-1, :-1] = weights[: len(rows), : len(columns)]
+    return Translation(
+        text,
+        source=source,
+        source_tokens=[*source.split(), "</s>"],
+        tokens=[*text.split(), "</s>"],
+        source_spans=columns,
+        spans=rows,
+        alignment=alignment,
+        token_log_probs=[0.0] * len(alignment),
+        log_prob=-3.0,
+    )

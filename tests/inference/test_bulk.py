@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -18,10 +14,9 @@ from hypothesis import strategies as st
 
 from nmt.errors import SourceTooLong, UserError
 from nmt.inference import bulk
-from nmt.inference.bulk import Bulk, Failure, Results, Sources, batch_tokens
+from nmt.inference.bulk import Bulk, Decode, Failure, Results, Sources, batch_tokens
 from nmt.inference.translation import Translation
 
-ROOT = Path(__file__).resolve().parents[2]
 LINES = st.lists(st.sampled_from(["", " ", "5", "1 2", "3 4 5 6", "7 8 9"]), max_size=30)
 
 
@@ -55,8 +50,11 @@ class Reverser:
         return [Translation(" ".join(map(str, reversed(ids)))) for ids in sources]
 
     def bulk(self, workers: int) -> Bulk:
-        limits = {"max_tokens": 12, "max_rows": 9}
-        return Bulk(encode=encode, decode=self.decode, workers=workers, **limits)
+        return bulk_of(self.decode, workers, 12)
+
+
+def bulk_of(decode: Decode, workers: int, max_tokens: int) -> Bulk:
+    return Bulk(encode=encode, decode=decode, workers=workers, max_tokens=max_tokens, max_rows=9)
 
 
 def encode(line: str) -> list[int]:
@@ -78,15 +76,16 @@ def test_any_number_of_workers_gives_every_line_in_order(groups: list[list[str]]
     assert reverser.most_running <= workers
 
 
-def test_batches_run_at_the_same_time() -> None:
+def test_batches_run_at_the_same_time_and_those_that_do_not_fit_alone() -> None:
     meeting = threading.Barrier(3, timeout=20)
 
-    def decode(sources: Sources, rows: Sequence[int], beside_others: bool) -> list[Translation]:
-        meeting.wait()  # passes only if three batches are there
-        return [Translation("")] * len(sources)
+    def decode(sources: Sources, rows: Sequence[int], beside_others: bool) -> Results:
+        if beside_others:
+            meeting.wait()  # passes only if three batches are there
+            raise MemoryError
+        return [Translation(" ".join(map(str, reversed(ids)))) for ids in sources]
 
-    three = Bulk(encode=encode, decode=decode, workers=3, max_tokens=4, max_rows=9)
-    assert len(texts(three.translate([["1 2 3 4"] * 6]))[0]) == 6
+    assert texts(bulk_of(decode, 3, 4).translate([["1 2 3 4"] * 6])) == [["4 3 2 1"] * 6]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -132,8 +131,7 @@ def test_an_error_of_one_batch_is_raised_once(workers: int) -> None:
             raise ValueError("broken")
         return [Translation("")] * len(sources)
 
-    broken = Bulk(encode=encode, decode=decode, workers=workers, max_tokens=4, max_rows=9)
-    groups = broken.translate([["1 2"] * 8, ["1 2", "6", "3"] * 3, ["1 2"] * 8])
+    groups = bulk_of(decode, workers, 4).translate([["1 2"] * 8, ["1 2", "6", "3"] * 3, ["1 2"] * 8])
     assert len(next(groups)[1]) == 8
     with pytest.raises(ValueError, match="^broken$"):
         next(groups)
@@ -162,35 +160,6 @@ def test_lines_that_are_too_long_are_failures_in_their_places(workers: int) -> N
     assert second == (groups[1], [failure, Translation("13")])
 
 
-def test_a_batch_that_does_not_fit_beside_others_runs_alone() -> None:
-    """Only two sentences fit into memory at a time: nothing is refused, although several batches start at once."""
-    lock, held, refusals = threading.Lock(), 0, 0
-
-    def decode(sources: Sources, rows: Sequence[int], beside_others: bool) -> list[Translation]:
-        nonlocal held, refusals
-        with lock:
-            held += len(sources)
-            fits = held <= 2
-            refusals += not fits
-        time.sleep(0.002)
-        with lock:
-            held -= len(sources)
-        if not fits:
-            raise MemoryError
-        return [Translation(" ".join(map(str, reversed(ids)))) for ids in sources]
-
-    small = Bulk(
-        encode=encode,
-        decode=decode,
-        workers=3,
-        max_tokens=8,
-        max_rows=9,
-    )
-    groups = [["1 2", "3 4 5 6"] * 6, ["7 8 9"] * 5]
-    assert texts(small.translate(groups)) == [[reverse(line) for line in lines] for lines in groups]
-    assert refusals
-
-
 def test_leaving_early_ends_all_threads() -> None:
     """Batches that wait never start."""
     before, ended = threading.active_count(), []
@@ -201,40 +170,10 @@ def test_leaving_early_ends_all_threads() -> None:
             ended.append(sources)
         return [Translation("")] * len(sources)
 
-    two = Bulk(encode=encode, decode=decode, workers=2, max_tokens=1, max_rows=9)
-    groups = two.translate([["1", "1"], *[["2", "2", "2", "2"]] * 50])
+    groups = bulk_of(decode, 2, 1).translate([["1", "1"], *[["2", "2", "2", "2"]] * 50])
     next(groups)
     groups.close()
     assert threading.active_count() == before and len(ended) <= 4
-
-
-COMMAND = """
-import sys, time
-from contextlib import closing
-from nmt.commands.shell import run
-from nmt.inference.bulk import Bulk
-from nmt.inference.translation import Translation
-
-def decode(sources, rows, beside_others):
-    sys.stderr.write("ready\\n")  # one write, as print would make two that threads can mix
-    time.sleep(0.3)
-    return [Translation("")] * len(sources)
-
-def command(_):
-    bulk = Bulk(encode=lambda line: [1] * 100, decode=decode, workers=3, max_tokens=500, max_rows=9)
-    with closing(bulk.translate([["a"] * 30] * 100)) as groups:
-        for _ in groups:
-            pass
-run(command, [])
-"""
-
-
-def test_a_signal_ends_all_threads() -> None:
-    child = subprocess.Popen([sys.executable, "-c", COMMAND], stderr=subprocess.PIPE, cwd=ROOT, text=True)
-    assert child.stderr and child.stderr.readline() == "ready\n"
-    child.send_signal(signal.SIGTERM)
-    lines = child.communicate(timeout=50)[1].splitlines()
-    assert child.returncode == 143 and {*lines} - {"ready"} == {"stopped by SIGTERM"}
 
 
 @pytest.mark.parametrize("workers", [2, 3, 16])

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from builders import MEMORY, forced_log_prob, save_random, tiny_config, write_lines
+from builders import MEMORY, forced_log_prob, refusal, save_random, tiny_config, write_lines
 from inference.conftest import WORDS
 
-from nmt.commands.distill import distill
 from nmt.commands.translate import translate
-from nmt.errors import UserError
 from nmt.inference.ensemble import best_pieces
 from nmt.inference.onnx.export import ENGINES
 from nmt.inference.translation import Translation
@@ -50,10 +48,9 @@ def flat(translations: list[Translation]) -> list[Translation]:
 
 
 @METHODS
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_ensemble_of_a_model_with_itself_is_the_model(folders: dict[str, Path], method: str, count: int) -> None:
+def test_ensemble_of_a_model_with_itself_is_the_model(folders: dict[str, Path], method: str) -> None:
     expected = flat(Translator.load(folders["memory"], engine="torch").translate(LINES, SEARCHES[method]))
-    ensemble = Translator.load([folders["memory"]] * count, engine="torch")
+    ensemble = Translator.load([folders["memory"]] * 3, engine="torch")
     for best, alone in zip(flat(ensemble.translate(LINES, SEARCHES[method])), expected, strict=True):
         assert best.tokens == alone.tokens
         assert best.log_prob == pytest.approx(alone.log_prob, rel=1e-6)
@@ -88,46 +85,30 @@ def test_scores_are_means_and_do_not_depend_on_the_batch(folders: dict[str, Path
             assert best.text.startswith(prefix)
 
 
-@pytest.mark.parametrize("workers", [[], ["workers=2"]])
-def test_command_translates_with_an_ensemble(folders: dict[str, Path], workers: list[str], tmp_path: Path) -> None:
+@pytest.mark.thorough
+def test_command_translates_with_an_ensemble(folders: dict[str, Path], tmp_path: Path) -> None:
     source, output = write_lines(tmp_path / "in.txt", LINES), tmp_path / "out.txt"
     models = [str(folders[name]) for name in MEMBERS]
-    translate([f"model=[{','.join(models)}]", "engine=torch", f"input={source}", f"output={output}", *workers])
+    translate([f"model=[{','.join(models)}]", "engine=torch", f"input={source}", f"output={output}", "workers=2"])
     assert output.read_text("utf-8").splitlines() == Translator.load(models, engine="torch").texts(LINES)
 
 
-def test_teacher_can_be_an_ensemble(folders: dict[str, Path], tmp_path: Path) -> None:
-    """One model has graphs, so the engines differ."""
-    copy = shutil.copytree(folders["bahdanau"], tmp_path / "bahdanau", ignore=shutil.ignore_patterns("onnx"))
-    models = [str(copy), str(folders["memory"])]
-    lines = [line for line in LINES if line]
-    texts = [f"{side}={write_lines(tmp_path / side, lines)}" for side in ("src", "tgt")]
-    distill([f"model=[{','.join(models)}]", *texts, f"output={tmp_path / 'distilled'}"])
-    targets = (tmp_path / "distilled" / "train.tgt").read_text("utf-8").splitlines()
-    assert targets == Translator.load(models, engine="torch").texts(lines)
-
-
 @pytest.mark.parametrize(
-    ("names", "options", "message"),
+    ("names", "options", "start"),
     [
-        ([], {}, r"model=\[\]: no model; name at least one folder"),
-        (
-            ["memory", "other"],
-            {},
-            r"model=\S+other: its source tokenizer is not that of \S+memory\d+; .+",
-        ),
-        (["memory", "lowercase"], {}, r"model=\S+lowercase: trained with data.lowercase=True, and \S+ with False; .+"),
-        (["memory", "memory"], {"shortlist": True, "engine": "onnx"}, r"shortlist=true: \S.+"),
+        ([], {}, "model=[]: "),
+        (["memory", "other"], {}, "model=FOLDER/other: "),
+        (["memory", "lowercase"], {}, "model=FOLDER/lowercase: "),
+        (["memory", "memory"], {"shortlist": True, "engine": "onnx"}, "shortlist=true: "),
     ],
 )
-def test_models_that_do_not_fit_are_refused_in_one_line(
-    folders: dict[str, Path], names: list[str], options: dict[str, object], message: str
+def test_models_that_do_not_fit_are_refused(
+    folders: dict[str, Path], names: list[str], options: dict[str, Any], start: str
 ) -> None:
-    with pytest.raises(UserError, match=f"^{message}$"):
-        Translator.load([folders[name] for name in names], **{"engine": "torch", **options})  # type: ignore[arg-type]
+    message = refusal(Translator.load, [folders[name] for name in names], **{"engine": "torch", **options})
+    assert message.startswith(start.replace("FOLDER", str(folders["other"].parent)))
 
 
 def test_what_needs_one_model_is_refused(folders: dict[str, Path]) -> None:
     ensemble = Translator.load([folders["memory"]] * 2, engine="torch")
-    with pytest.raises(UserError, match="^an ensemble cannot score .+; name a single model$"):
-        ensemble.score([("a", "b")])
+    assert refusal(ensemble.score, [("a", "b")]).startswith("an ensemble ")

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from inference.random_translators import random_translator
+from inference.random_translators import aligned, link_weights, random_translator
 
-from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError
 from nmt.inference.markup import Fragment, markup_step
 from nmt.inference.protection import ELEMENT, term_step
@@ -61,19 +60,9 @@ class Tree(HTMLParser):
 def translated(line: str, output: str, weights: np.ndarray) -> str:
     """Return the HTML of a line whose words have these translations and weights (target words, source words)."""
     started = Started(chained([markup_step, term_step(ELEMENT, None)]), line)
-    source, target = split_words(started.texts[0]), output.split()
-    alignment = np.zeros((len(target) + 1, len(source) + 1))
-    alignment[: len(target), : len(source)] = weights[: len(target), : len(source)]
-    best = Translation(
-        output,
-        source_tokens=[*source, "</s>"],
-        tokens=[*target, "</s>"],
-        source_words=PieceWords(range(len(source))),
-        target_words=PieceWords(range(len(target))),
-        alignment=alignment,
-        token_log_probs=[0.0] * len(alignment),
-    )
-    result = started.finish(iter([replace(best, n_best=[best]) if source else Translation("")]))
+    [source] = started.texts
+    best = aligned(source, output, weights)
+    result = started.finish(iter([replace(best, n_best=[best]) if source.strip() else Translation("")]))
     assert isinstance(result, Translation)
     return result.text
 
@@ -168,11 +157,7 @@ def without_code(tree: Tree) -> dict[tuple[str, ...], int]:
     ],
 )
 def test_tags_stand_where_the_alignment_says(line: str, output: str, links: str, expected: str) -> None:
-    weights = np.zeros((9, 9))
-    for link in links.split():
-        i, j = map(int, link.split("-"))
-        weights[j, i] = 1
-    assert translated(line, output, weights) == expected
+    assert translated(line, output, link_weights(links)) == expected
 
 
 @pytest.mark.parametrize(

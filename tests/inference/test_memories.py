@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders import refusal
 from inference.random_translators import random_translator, tiny_translator
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from nmt.config.overrides import config_dir
-from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
 from nmt.inference.memories import encode_line, load_memories, save_memories, translate_encoded
 from nmt.inference.translator import Translator
@@ -51,10 +52,9 @@ def test_stored_lines_have_the_same_translations_and_with_a_trace_the_same_align
             for best, expected in zip(from_memory.n_best, from_text.n_best, strict=True):
                 assert best.tokens == expected.tokens
                 assert best.score == pytest.approx(expected.score, rel=1e-6 if options is COVERAGE else 1e-9)
-            if trace:
+            if trace and from_text.alignment is not None:
                 assert from_memory.source_tokens == from_text.source_tokens
                 assert from_memory.source_words == from_text.source_words
-            if trace and from_text.alignment is not None:
                 np.testing.assert_allclose(from_memory.alignment, from_text.alignment, atol=1e-7)
 
 
@@ -77,7 +77,7 @@ def test_encoding_in_parts_equals_encoding_at_once(words: list[str], piece_lengt
         at_once, in_parts = (
             encode_line(translator, line, piece_length=size, trace=True) for size in (None, piece_length)
         )
-        assert at_once.ids == in_parts.ids and at_once.seed == in_parts.seed
+        assert at_once.line == in_parts.line and at_once.seed == in_parts.seed
         assert at_once.source is not None and in_parts.source is not None
         expected = [*at_once.source.memory, *at_once.source.final]
         for actual, reference in zip([*in_parts.source.memory, *in_parts.source.final], expected, strict=True):
@@ -106,22 +106,15 @@ def load_changed(change: Callable[[Path], object], *words: str, seed: int = 11) 
     return load
 
 
-def rewrite(path: Path) -> None:
-    from safetensors import safe_open
-
+def rewrite(path: Path, *, forged: bool = False) -> None:
+    """Change a number, or with a right digest the fields of a line."""
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
-    save_file({**load_file(path), "0.seed": torch.tensor(7)}, path, metadata)
-
-
-def forge(path: Path) -> None:
-    """Write a file with a right digest that holds no line."""
-    from safetensors import safe_open
-
-    with safe_open(path, "pt") as file:
-        metadata = file.metadata()
-    tensors = {"0.memory.slots": torch.zeros(1, 2, 3)}
-    save_file(tensors, path, metadata | {"digest": fingerprint(b"", tensors)})
+    tensors = {name: tensor + 1 for name, tensor in load_file(path).items()}
+    if forged:
+        tensors = {"0.memory.slots": torch.zeros(1, 2, 3)}
+        metadata["digest"] = fingerprint(b"", tensors)
+    save_file(tensors, path, metadata)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +131,11 @@ def forge(path: Path) -> None:
         (load_changed(lambda path: path.write_bytes(b"text")), "PATH: "),
         (load_changed(lambda path: save_file({}, path, {"format": "1"})), "PATH: format 1"),
         (load_changed(rewrite), "PATH: damaged"),
-        (load_changed(forge), "PATH: "),
+        (load_changed(lambda path: rewrite(path, forged=True)), "PATH: "),
         (load_changed(Path.exists, seed=12), "PATH: of another model"),
         (load_changed(Path.exists, "attention=delta"), "PATH: of another model"),
     ],
 )
 def test_what_is_refused(call: Callable[[Path], object], start: str, tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    with pytest.raises(UserError) as caught:
-        call(path)
-    message = str(caught.value)
-    assert message.startswith(start.replace("PATH", str(path))) and "\n" not in message
+    message = refusal(call, tmp_path / "lines")
+    assert message.startswith(start.replace("PATH", str(tmp_path / "lines"))) and "\n" not in message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log, nan
 from statistics import mean
 from typing import Any
 
@@ -89,3 +90,17 @@ def test_output_has_three_columns(text: str) -> None:
         assert "|||" not in shown
     lines = output_lines([Translation(text, n_best=[best, best])] * 2, 7, n_best=2, scores=True)
     assert [*n_best_lists(lines)] == [[f"-1.500000\t{text}"] * 2] * 2
+
+
+def test_the_confidence_of_a_word_is_the_mean_probability_of_its_tokens() -> None:
+    probabilities = [0.5, 0.8, 0.2, nan, 0.9]  # the last one is that of </s>
+    best = Translation(
+        "New York is big",
+        tokens=["▁New▁York", "▁is", "▁b", "▁big", "</s>"],
+        spans=[(0, 8), (9, 11), (-1, -1), (12, 15)],
+        token_log_probs=[log(probability) for probability in probabilities],
+    )
+    assert best.word_confidences == pytest.approx([0.5, 0.5, 0.8, nan], nan_ok=True)
+    halves = replace(best, text="New is", spans=[(-1, -1), (4, 5), (4, 6), (-1, -1)])
+    assert halves.word_confidences == pytest.approx([nan, (0.8 * 0.2) ** 0.5], nan_ok=True)
+    assert replace(best, spans=[]).word_confidences == []

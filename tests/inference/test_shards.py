@@ -15,14 +15,14 @@ from nmt.errors import UserError
 from nmt.inference import shards
 from nmt.inference.engines import LoadSettings
 from nmt.inference.shards import Shard, TranslateShard, shard_results
-from nmt.inference.translation import Done
+from nmt.inference.translation import output_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
 
 LINES = ["a small dog", "", "two cats sleep", "red houses", "a dog sees a dog", "cats"]
 SETTINGS = LoadSettings(engine="torch", threads=1)
-SEARCH = SearchOptions(beam_size=2, max_length=5)
+SEARCH = SearchOptions(beam_size=2, n_best=2, max_length=5)
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +63,21 @@ def output(run: Path, folder: Path, lines: list[str], *, stop: int = 99, search:
     translator = Translator.load(run, engine="torch", threads=1)
     job = TranslateShard.of(translator, run, SETTINGS, search=search, scores=False, alignments=False, folder=folder)
     with shard_results(translator, job, groups(), 1) as results:
-        return [line for done in results for line in done.output]
+        return [line.rpartition(" ")[0] for done in results for line in done.output]  # without scores
+
+
+def whole(run: Path, lines: list[str], search: SearchOptions = SEARCH) -> list[str]:
+    """Return the output lines of one call; those of n-best lists begin with the number of the input line."""
+    translations = Translator.load(run, engine="torch", threads=1).translate(lines, search, alignments=False)
+    lines = output_lines(translations, n_best=search.n_best, scores=False)
+    return [line.rpartition(" ")[0] for line in lines]  # without scores
 
 
 def test_finished_shards_are_kept_until_the_same_call_is_complete(
     run: Path, tmp_path: Path, translated: list[int]
 ) -> None:
     folder = tmp_path / "out.shards"
-    expected = Translator.load(run, engine="torch", threads=1).texts(LINES, SEARCH)
+    expected = whole(run, LINES)
     expect_error("in.txt", output, run, folder, LINES, stop=0)
     assert not folder.exists()
     expect_error("in.txt", output, run, folder, LINES, stop=3)
@@ -92,8 +99,7 @@ def test_shards_of_another_call_are_translated_again(
         run = tmp_path / "run"
     lines = [LINES[0], "dog", *LINES[2:]] if change == "line" else LINES
     search = replace(SEARCH, max_length=4) if change == "search" else SEARCH
-    expected = Translator.load(run, engine="torch", threads=1).texts(lines, search)
-    assert output(run, tmp_path / "out.shards", lines, search=search) == expected
+    assert output(run, tmp_path / "out.shards", lines, search=search) == whole(run, lines, search)
     assert translated == ([1, 3, 4, 5] if change == "line" else [*range(6)])
 
 
@@ -101,15 +107,3 @@ def test_a_folder_of_the_user_is_refused(run: Path, tmp_path: Path, translated: 
     (tmp_path / "thesis").write_text("mine")
     expect_error(str(tmp_path), output, run, tmp_path, LINES)
     assert os.listdir(tmp_path) == ["thesis"] and translated == []
-
-
-def test_a_stored_result_is_the_result(run: Path, tmp_path: Path) -> None:
-    translator = Translator.load(run, engine="torch", threads=1)
-    search = replace(SEARCH, n_best=2)
-    options: dict[str, Any] = {"search": search, "scores": True, "alignments": True, "folder": tmp_path}
-    job = TranslateShard.of(translator, run, SETTINGS, **options)
-    shard = Shard(3, 7, LINES[:2])
-    job(shard)
-    stored = job.stored(shard)
-    assert isinstance(stored, Done) and stored.lines == 2 and stored.output[0].startswith("7 ||| ")
-    assert job.stored(shard._replace(first=8)) is None

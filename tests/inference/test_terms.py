@@ -6,15 +6,16 @@ import random
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from inference.random_translators import random_translator, searches
+from inference.random_translators import aligned, link_weights, random_translator, searches
 
-from nmt.data.words import PieceWords, split_words
+from nmt.data.words import split_words, words_of
 from nmt.errors import UserError
 from nmt.inference.protection import PLACEHOLDER, complete, protect
 from nmt.inference.terms import Edit, EditedText, Required, write_terms
@@ -136,10 +137,11 @@ def check(translator: Translator, options: SearchOptions) -> None:
 def check_words(best: Translation, line: str) -> None:
     """Check that the words of all tokens are in order, and that links join words that exist."""
     assert best.alignment is not None and len(best.alignment) == len(best.tokens) == len(best.token_log_probs)
-    assert max(best.target_words.last, default=-1) == len(split_words(best.text)) - 1
+    assert best.source == line
+    assert max(chain(*words_of(best.text, best.spans)), default=-1) == len(split_words(best.text)) - 1
     numbers = [word for word in best.target_words if word >= 0]
     assert numbers == sorted(numbers)
-    assert max(best.source_words.last, default=-1) == len(split_words(line)) - 1
+    assert max(chain(*words_of(line, best.source_spans)), default=-1) == len(split_words(line)) - 1
     for link in alignment_lines([replace(best, n_best=[])])[0].split():
         i, j = map(int, link.split("-"))
         split_words(line)[i], split_words(best.text)[j]
@@ -166,16 +168,9 @@ def test_each_placeholder_is_written_once(
     protected = protect(" ".join(line), PLACEHOLDER, None)
     assert any(map(str.isalnum, "".join(words))) == bool(protected.text)
     assume(protected.text)
-    source = split_words(protected.text)
-    best = Translation(
-        " ".join(output),
-        source_tokens=[*source, "</s>"],
-        tokens=[*output, "</s>"],
-        token_log_probs=[0.0] * (len(output) + 1),
-        source_words=PieceWords(range(len(source))),
-        target_words=PieceWords(range(len(output))),
-        alignment=rng.random((len(output) + 1, len(source) + 1)) * rng.integers(2, size=(len(output) + 1, 1)),
-    )
+    count = len(split_words(protected.text))
+    weights = rng.random((len(output), count)) * rng.integers(2, size=(len(output), 1))
+    best = aligned(protected.text, " ".join(output), weights)
     written = complete(best, protected, " ".join(line))
     for placeholder in {*placeholders}:
         assert written.text.count(placeholder) == placeholders.count(placeholder)
@@ -185,24 +180,6 @@ def test_each_placeholder_is_written_once(
     assert not Counter(re.findall(r"\w+", rest)) - Counter(re.findall(r"\w+", " ".join(output)))  # nothing else is new
     assert written.text == written.text.strip()
     check_words(written, " ".join(line))
-
-
-def aligned(source: str, target: str, links: str) -> Translation:
-    """Return a translation with one token per word, and these links as weights."""
-    weights = np.zeros((len(target.split()) + 1, len(source.split()) + 1))
-    for link in links.split():
-        i, j = map(int, link.split("-"))
-        weights[j, i] = 1
-    return Translation(
-        target,
-        source_tokens=[*source.split(), "</s>"],
-        tokens=[*target.split(), "</s>"],
-        source_words=PieceWords(range(len(source.split()))),
-        target_words=PieceWords(range(len(target.split()))),
-        alignment=weights,
-        token_log_probs=[0.0] * len(weights),
-        log_prob=-3.0,
-    )
 
 
 @pytest.mark.parametrize(
@@ -239,9 +216,9 @@ def aligned(source: str, target: str, links: str) -> Translation:
     ],
 )
 def test_terms_are_written_where_the_alignment_says(
-    source: str, target: str, links: str, terms: dict[str, str], expected: str, new_links: str, tmp_path: Path
+    source: str, target: str, links: str, terms: dict[str, str], expected: str, new_links: str
 ) -> None:
-    translation = aligned(source, target, links)
+    translation = aligned(source, target, link_weights(links))
     written = complete(translation, protect(source, None, Glossary(terms)), source)
     assert written.text == expected and written.confidence == translation.confidence
     assert alignment_lines([written]) == [new_links]
@@ -275,17 +252,17 @@ def test_an_edited_text_knows_where_its_characters_come_from(text: str, data: st
 
 def test_scripts_without_spaces_are_changed_by_token() -> None:
     source, target = "我爱北京", "私は東京が好き"
-    translation = Translation(
-        target,
-        source_tokens=["▁我", "爱", "北京", "</s>"],
+    translation = replace(
+        aligned("", target, np.zeros((1, 0))),
+        source=source,
         tokens=["▁私", "は", "東京", "が", "好き", "</s>"],
-        source_words=PieceWords([0, 0, 0]),
-        target_words=PieceWords([0] * 5),
+        source_spans=[(0, 1), (1, 2), (2, 4)],
+        spans=[(0, 1), (1, 2), (2, 4), (4, 5), (5, 7)],
         alignment=np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1.0]]),
         token_log_probs=[0.0] * 6,
     )
-    assert write_terms(translation, source, [Required(2, 4, "北京")]).text == "私は北京が好き"
-    assert write_terms(translation, source, [Required(2, 4, "好き")]).text == target
+    assert write_terms(translation, [Required(2, 4, "北京")]).text == "私は北京が好き"
+    assert write_terms(translation, [Required(2, 4, "好き")]).text == target
 
 
 @pytest.mark.parametrize("before", ["", "请访问", "見て（", "ดู"])
@@ -294,31 +271,3 @@ def test_scripts_without_spaces_are_changed_by_token() -> None:
 def test_addresses_between_letters_without_spaces_are_placeholders(before: str, address: str, after: str) -> None:
     assert [match[0] for match in PLACEHOLDER.finditer(f"{before}{address}{after}")] == [address]
     assert [match[0] for match in PLACEHOLDER.finditer(f"a{address} jörg@müller.de")][-1] == "jörg@müller.de"
-
-
-@pytest.mark.parametrize(
-    ("source", "pieces"),
-    [
-        ("我爱，北京！", "▁我 爱 , 北京 !"),  # a tokenizer with NFKC, as spm_train makes it
-        ("我ｶﾞ，北京", "▁我 ガ , 北京"),
-        ("我爱囧，北京", "▁我 爱 <unk> ， 北京"),  # without pieces for bytes
-        ("我爱。\u3000北京", "▁我 爱 。 ▁北京"),
-    ],
-)
-def test_a_term_replaces_one_token_of_a_line_that_is_read_in_another_form(source: str, pieces: str) -> None:
-    """The line is one word, which must not become the place of the term as a whole."""
-    columns = pieces.split()
-    source_words = PieceWords([0] * len(columns))
-    place = next(number for number, piece in enumerate(columns) if "北京" in piece)
-    alignment = np.eye(len(columns) + 1)[[0, 1, place, len(columns)]]
-    translation = Translation(
-        "I love Peking",
-        source_tokens=[*columns, "</s>"],
-        tokens=["▁I", "▁love", "▁Peking", "</s>"],
-        source_words=source_words,
-        target_words=PieceWords([0, 1, 2]),
-        alignment=alignment,
-        token_log_probs=[0.0] * 4,
-    )
-    at = source.index("北京")
-    assert write_terms(translation, source, [Required(at, at + 2, "Beijing")]).text == "I love Beijing"

@@ -10,7 +10,7 @@ from builders import BAHDANAU, random_trained, tiny_config
 
 from nmt.commands.translate import translate as translate_command
 from nmt.inference.columns import Translate
-from nmt.inference.forced_decoding import force_decode, forced_links
+from nmt.inference.forced_decoding import force_decode
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -52,15 +52,9 @@ def test_text_in_another_script_is_named_once(translator: Translator) -> None:
     translator.texts([RUSSIAN] * 3, GREEDY)  # a second warning would be an error
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [*ENGLISH * 9, RUSSIAN],
-        ["", " "],
-    ],
-)
-def test_readable_text_is_not_named(translator: Translator, lines: list[str]) -> None:
-    translator.texts(lines, GREEDY)
+def test_readable_text_is_not_named(translator: Translator) -> None:
+    for lines in ([*ENGLISH * 9, RUSSIAN], ["", " "]):
+        translator.texts(lines, GREEDY)
 
 
 def test_a_long_stream_is_named_before_its_end(translator: Translator) -> None:
@@ -73,7 +67,6 @@ def test_a_long_stream_is_named_before_its_end(translator: Translator) -> None:
 
 WAYS: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
     "forced decoding": ("target", lambda run, _: force_decode(Translator(load_folder(run)), ENGLISH, [RUSSIAN] * 3)),
-    "forced links": ("source", lambda run, _: forced_links(Translator(load_folder(run)), [RUSSIAN] * 3, FRENCH)),
     "column": ("source", lambda run, _: Translate(model=run, search=GREEDY)({"text": [RUSSIAN, None]})),
     "command": (
         "source",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
+from itertools import chain
 
 import numpy as np
 import pytest
+from builders import part_spans
 from inference.random_translators import random_translator, searches
 
-from nmt.data.words import PieceWords
+from nmt.data.words import count_words, words_of
 from nmt.inference.translation import Translation, alignment_lines
 from nmt.inference.translator import Translator
 from nmt.inference.unknown_words import replace_unknown
@@ -62,16 +63,14 @@ def check_text(translator: Translator, options: SearchOptions, kind: str) -> Non
             assert best.text == " ".join(naive_words(best, line, kind))
             pieces = [word for word in best.target_words if word >= 0]
             assert pieces == sorted(pieces)
-            assert max(best.target_words.last, default=-1) == len(best.text.split(" ")) * bool(best.text) - 1
+            assert max(chain(*words_of(best.text, best.spans)), default=-1) == count_words(best.text) - 1
         texts = [best.text for best in translation.n_best]
         assert options.method != "beam" or len({*texts}) == len(texts)
     without = translator.translate(LINES, options, alignments=False)
     assert [[best.text for best in translation.n_best] for translation in without] == [
         [best.text for best in translation.n_best] for translation in translations
     ]
-    assert all(
-        best.alignment is None and not best.target_words for translation in without for best in translation.n_best
-    )
+    assert all(best.alignment is None and not best.spans for translation in without for best in translation.n_best)
     assert [translator.texts([line], options)[0] for line in LINES] == [
         translation.text for translation in translations
     ]
@@ -99,36 +98,26 @@ def test_a_tokenizer_that_spells_bytes_has_no_unknown_words() -> None:
 @pytest.mark.parametrize(
     ("source", "pieces", "text", "tokens", "rows", "expected"),
     [
-        ("我爱囧京", "▁我 爱 <unk> 京", "私は\ufffdが好き", "▁私 は <unk> が 好き", [0, 0, 2, 1, 1], "私は囧が好き"),
-        ("我爱囧京", "▁我 爱 <unk> 京", "I love \ufffd.", "▁I ▁love ▁ <unk> .", [0, 1, 2, 2, 3], "I love 囧"),
-        (
-            "I love ☃ .",
-            "▁I ▁love ▁ <unk> ▁.",
-            "我爱\ufffd\ufffd。",
-            "▁我 爱 <unk> <unk> 。",
-            [0, 1, 3, 0, 4],
-            "我爱☃I。",
-        ),
-        ("我爱囧", "▁我 爱 <unk>", "私\ufffd", "▁私 <unk>", [0, 2], "私囧"),
-        ("我爱", "▁我 爱", "私は\ufffd", "▁私 は <unk>", [0, 0, 1], "私は爱"),
+        ("我爱囧京", "我|爱|囧|京", "私は\ufffdが好き", "私|は|\ufffd|が|好き", [0, 0, 2, 1, 1], "私は囧が好き"),
+        ("我爱囧京", "我|爱|囧|京", "I love \ufffd.", "I| love| |\ufffd|.", [0, 1, 2, 2, 3], "I love 囧"),
+        ("I love ☃ .", "I| love| |☃| .", "我爱\ufffd\ufffd。", "我|爱|\ufffd|\ufffd|。", [0, 1, 3, 0, 4], "我爱☃I。"),
+        ("我爱", "我|爱", "私は\ufffd", "私|は|\ufffd", [0, 0, 1], "私は爱"),
     ],
 )
 def test_text_without_spaces_loses_its_unknown_pieces_only(
     source: str, pieces: str, text: str, tokens: str, rows: list[int], expected: str
 ) -> None:
     """A sentence is one word there, which must not be replaced as a whole."""
-    columns = pieces.split()
-    source_words = [*accumulate((piece.startswith("▁") for piece in columns[1:]), initial=0)]
-    target_words = [*accumulate((piece.startswith("▁") for piece in tokens.split()[1:]), initial=0)]
+    columns, spans = map(part_spans, (pieces, tokens))
     translation = Translation(
         text,
-        source_tokens=[*columns, "</s>"],
-        tokens=[*tokens.split(), "</s>"],
-        source_words=PieceWords(source_words),
-        target_words=PieceWords(target_words),
+        source=source,
+        tokens=[*tokens.replace("\ufffd", "<unk>").split("|"), "</s>"],
+        source_spans=columns,
+        spans=spans,
         alignment=np.eye(len(columns) + 1)[[*rows, len(columns)]],
         token_log_probs=[0.0] * (len(rows) + 1),
     )
-    replaced = replace_unknown(translation, source)
+    replaced = replace_unknown(translation)
     assert replaced.text == expected
     assert alignment_lines([replaced])

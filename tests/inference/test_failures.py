@@ -1,0 +1,144 @@
+"""Lines that are too long for the model or the machine, or without finite scores, do not affect other lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from builders import BAHDANAU, random_trained, tiny_config
+from inference.random_translators import TOKENIZER, tiny_translator
+
+from nmt.errors import SourceTooLong, UserError
+from nmt.inference import forced_decoding, translator
+from nmt.inference.bulk import run_in_halves
+from nmt.inference.forced_decoding import force_decode, forced_links
+from nmt.inference.model_folder import save_folder
+from nmt.inference.onnx.export import export
+from nmt.inference.translation import SCORES_NOT_FINITE
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+
+pytestmark = pytest.mark.thorough
+
+LONG = "dog " * 60
+LINES = ["a dog", "", LONG, "two cats sleep here today", "houses"]
+TARGETS = ["two cats", "a dog", "houses", "red houses", "a dog"]
+OTHERS = [0, 1, 3, 4]
+SHORT = SearchOptions(max_length=9)
+NO_MEMORY = "not enough memory for this line of 60 words"
+Failures = list[tuple[int, str]]
+
+
+@pytest.fixture
+def failures() -> Failures:
+    return []
+
+
+@pytest.fixture
+def on_failure(failures: Failures) -> Callable[[int, str], None]:
+    return lambda row, reason: failures.append((row, reason))
+
+
+@pytest.fixture(params=["not enough memory", "can't allocate memory"])  # torch on Windows, and on Linux
+def small_machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every batch with a line of more than 50 pieces run out of memory."""
+
+    def limit(function: Callable[..., Any], lengths_of: Callable[[Any], list[int]]) -> Callable[..., Any]:
+        def limited(*arguments: Any, **options: Any) -> Any:
+            if max(lengths_of(arguments), default=0) > 50:
+                raise RuntimeError(f"DefaultCPUAllocator: {request.param}: you tried to allocate 9 bytes.")
+            return function(*arguments, **options)
+
+        return limited
+
+    searched = limit(translator.search, lambda arguments: [len(ids) for ids in arguments[1]])
+    monkeypatch.setattr(translator, "search", searched)
+    by_length = limit(forced_decoding.batches_by_length, lambda arguments: list(arguments[0]))
+    monkeypatch.setattr(forced_decoding, "batches_by_length", by_length)
+
+
+@pytest.mark.usefixtures("small_machine")
+def test_only_the_oversized_line_has_no_result(failures: Failures, on_failure: Callable[[int, str], None]) -> None:
+    model = tiny_translator("attention=bahdanau")
+    translations = model.translate(LINES, SHORT, on_failure=on_failure)
+    decodings = force_decode(model, LINES, TARGETS, on_failure=on_failure)
+    links = forced_links(model, LINES, TARGETS, on_failure=on_failure)
+    assert failures == [(2, NO_MEMORY)] * 3 and links[2] == frozenset()
+    for failed in (translations[2], decodings[2]):
+        assert (failed.text, failed.tokens, failed.log_prob) == ("", [], float("-inf"))
+    for row in OTHERS:
+        pair = LINES[row : row + 1], TARGETS[row : row + 1]
+        assert translations[row].text == model.texts(pair[0], SHORT)[0]
+        assert decodings[row].log_prob == pytest.approx(force_decode(model, *pair)[0].log_prob, abs=1e-4)
+        assert [links[row]] == forced_links(model, *pair)
+
+
+def test_a_line_longer_than_the_attention_holds_is_reported_alone(
+    failures: Failures, on_failure: Callable[[int, str], None]
+) -> None:
+    model = tiny_translator("attention=low_rank")
+    texts = model.texts(LINES, SHORT, on_failure=on_failure)
+    assert [row for row, _ in failures] == [2] and "LowRankAttention holds at most 40" in failures[0][1]
+    assert texts[2] == "" and [texts[row] for row in OTHERS] == model.texts([LINES[row] for row in OTHERS], SHORT)
+    with pytest.raises(SourceTooLong, match=r"^lines\[2\]: "):
+        model.texts(LINES, SHORT)
+
+
+def test_pair_whose_alignment_needs_more_than_the_free_memory_is_reported(
+    monkeypatch: pytest.MonkeyPatch, failures: Failures, on_failure: Callable[[int, str], None]
+) -> None:
+    pieces = len(TOKENIZER.encode(LONG)) + 1  # with </s>
+    monkeypatch.setattr(forced_decoding, "available_memory", lambda: 290 * pieces * forced_decoding.BYTES_PER_SCORE)
+    links = forced_links(tiny_translator("attention=bahdanau"), [*LINES, LONG], [*TARGETS, LONG], on_failure=on_failure)
+    assert failures == [(5, NO_MEMORY)] and [bool(pairs) for pairs in links] == [True, False, True, True, True, False]
+
+
+def test_batches_are_halved_until_they_fit() -> None:
+    sizes = []
+
+    def run(rows: slice) -> list[int]:
+        size = rows.stop - rows.start
+        sizes.append(size)
+        if size > 3:
+            raise MemoryError
+        return list(range(rows.start, rows.stop))
+
+    assert list(run_in_halves(run, ["line"] * 10)) == list(range(10))
+    assert sizes == [10, 5, 2, 3, 5, 2, 3] and list(run_in_halves(run, [])) == []
+
+
+@pytest.fixture(scope="module")
+def overflowing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of an exported model whose weights are finite, but whose scores are not."""
+    folder = tmp_path_factory.mktemp("overflow")
+    trained = random_trained(tiny_config(BAHDANAU), TOKENIZER, scale=20)
+    with torch.no_grad():  # features of 1, so that their sum overflows in any order
+        trained.model.decoder.combine.weight.zero_()
+        trained.model.decoder.combine.bias.fill_(20)
+        trained.model.decoder.output.weight.fill_(3e38)
+    save_folder(folder, trained)
+    export(trained, folder, None, engines=["onnx"])
+    return folder
+
+
+@pytest.mark.parametrize("engine", ["torch", "onnx"])
+def test_lines_without_finite_scores_are_reported(
+    engine: Any, overflowing: Path, failures: Failures, on_failure: Callable[[int, str], None]
+) -> None:
+    model = Translator.load(overflowing, engine=engine, device="cpu")
+    for options in (SearchOptions(), SearchOptions(beam_size=1), SearchOptions(temperature=1.0, n_best=2)):
+        translations = model.translate(LINES[:2], options, on_failure=on_failure)
+        assert [(best.text, best.log_prob) for best in translations] == [("", -torch.inf), ("", 0.0)]
+        with pytest.raises(UserError, match=r"^lines\[0\]: "):
+            model.texts(LINES, options)
+    assert failures == [(0, SCORES_NOT_FINITE)] * 3
+    failures.clear()
+    for function in (force_decode, forced_links) if engine == "torch" else ():
+        [result] = function(model, LINES[:1], LINES[:1], on_failure=on_failure)
+        assert getattr(result, "log_prob", result) in (-torch.inf, frozenset())
+        with pytest.raises(UserError, match=r"^pairs\[0\]: "):
+            function(model, LINES, LINES)
+    assert failures == [(0, SCORES_NOT_FINITE)] * 2 * (engine == "torch")
