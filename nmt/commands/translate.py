@@ -185,7 +185,7 @@ def _translated(translator: Translator, options: TranslateOptions, prefixes: lis
 
 def _translate_page(translator: Translator, options: TranslateOptions, write: Callable[[Iterable[str]], None]) -> None:
     """Translate an HTML page. A sentence that cannot be translated stays as it is."""
-    from nmt.documents.segments import name_utf8, split_text
+    from nmt.documents import name_utf8, split_text
 
     name = options.input or STDIN
     page = "".join(f"{line}\n" for line in read_lines(options.input or "-", allow_empty=True))

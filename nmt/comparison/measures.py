@@ -11,8 +11,8 @@ import numpy as np
 from nmt.alignment.page import spread
 from nmt.alignment.word_weights import normalise_rows
 from nmt.data.words import split_words
+from nmt.files.atomic import Records
 from nmt.files.checksum import fingerprint
-from nmt.files.records import Records
 from nmt.inference.scores import BY_WORDS, DEFAULT, bleu_metric
 
 BUCKETS = 4

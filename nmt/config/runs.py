@@ -18,8 +18,8 @@ from nmt.config.overrides import key_of
 from nmt.data.sources import PreparedData
 from nmt.errors import UserError, print_message
 from nmt.files.atomic import make_folder, write_lines
+from nmt.files.checksum import changed_modules, code_of
 from nmt.files.reading import read_json
-from nmt.files.source_code import changed_modules, code_of
 from nmt.inference.run_files import CHECKPOINTS, CODE_FILE, CONFIG_FILE, METRICS_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.settings.build import plain
 from nmt.training.distributed import Launch, connected_processes, detect_launch, from_first, rank, require_device

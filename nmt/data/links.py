@@ -38,7 +38,7 @@ def parse_links(lines: Sequence[str], name: str, sentences: Sequence[tuple[str, 
     for row, line in enumerate(lines):
         gold = _parse_line(line, place := f"{name}:{row + 1}")
         if sentences is not None:
-            _require_inside(gold, sentences[row], place)
+            require_inside(gold, sentences[row], place)
         golds.append(gold)
     return golds
 
@@ -55,7 +55,7 @@ def _parse_line(line: str, place: str) -> Links:
     return Links(frozenset(sure), frozenset(possible))
 
 
-def _require_inside(gold: Links, sentence: tuple[str, str], place: str) -> None:
+def require_inside(gold: Links, sentence: tuple[str, str], place: str) -> None:
     """Raise UserError for a link to a word that the sentence pair does not have."""
     source, target = map(count_words, sentence)
     for i, j in sorted(gold.possible):
@@ -86,20 +86,22 @@ def links_from_python(links: Any, sentences: Sequence[tuple[str, str]]) -> list[
     for row, (item, sentence) in enumerate(zip(items, sentences, strict=True)):
         name = f"links[{row}]"
         try:
-            gold = _parse_line(item, name) if isinstance(item, str) else _as_links(item)
+            gold = (
+                _parse_line(item, name)
+                if isinstance(item, str)
+                else as_links(item if isinstance(item, Links) else (item, ()))
+            )
         except (TypeError, ValueError):
             raise TypeError(f"{name}={brief(item)}: {type(item).__name__}; {what}") from None
-        _require_inside(gold, sentence, name)
+        require_inside(gold, sentence, name)
         golds.append(gold)
     require_links(golds, "links")
     return golds
 
 
-def _as_links(item: Any) -> Links:
-    """Return links from a ``Links`` or a collection of pairs. Raises TypeError or ValueError for anything else."""
-    if not isinstance(item, Links):
-        item = Links(item, frozenset())
-    sure, possible = (frozenset((index(i), index(j)) for i, j in links) for links in item)
+def as_links(sides: Iterable[Any]) -> Links:
+    """Return links from collections of sure and possible pairs. Raises TypeError or ValueError for anything else."""
+    sure, possible = (frozenset((index(i), index(j)) for i, j in links) for links in sides)
     return Links(sure, sure | possible)
 
 

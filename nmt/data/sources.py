@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import index
 from typing import Any
 
 from nmt.data.filters import Filters
 from nmt.data.from_python import column_problem, rows_as_pairs
 from nmt.data.invisible import remove_invisible
 from nmt.data.languages import language_problems
+from nmt.data.links import as_links, require_inside
 from nmt.data.pair import MissingPair, Pair
-from nmt.data.words import count_words
 from nmt.errors import UserError
 from nmt.settings.arguments import brief, is_missing
 from nmt.settings.plugins import Block, PluginPoint, PluginSettings, construct, locate
@@ -126,37 +125,20 @@ class CheckedPairs:
 def _checked(pairs: Iterable[Any], part: str, data: Filters) -> Iterator[Pair]:
     invisible = data.remove_invisible
     for number, item in enumerate(pairs, start=1):
+        place = f"data: pair {number} of part {part}"
         fits = isinstance(item, tuple | list) and 2 <= len(item) <= len(Pair._fields)
-        if not fits or not all(isinstance(side, str) for side in item[:2]):
-            if fits and all(isinstance(side, str) or is_missing(side) for side in item[:2]):
-                yield MissingPair("", "")
-                continue
-            raise UserError(f"{_described(number, part, item)}; must be (source, target), both text")
-        if len(item) > 2 and not _has_valid_links(*item):
-            raise UserError(
-                f"{_described(number, part, item)}; its links must be (source word, target word), numbers from 0 inside"
-                " the sentences"
-            )
+        if not fits or not all(isinstance(side, str) or is_missing(side) for side in item[:2]):
+            raise UserError(f"{place} is {brief(item)}; must be (source, target), both text")
+        if not all(isinstance(side, str) for side in item[:2]):
+            yield MissingPair("", "")
+            continue
         pair = Pair(*item)
+        if pair.links is not None or pair.possible != ():
+            try:
+                require_inside(as_links((pair.links or (), pair.possible)), pair[:2], place)
+            except (TypeError, ValueError):
+                raise UserError(f"{place} is {brief(item)}; its links must be (source word, target word)") from None
         if invisible is not None and not (pair.source.isprintable() and pair.target.isprintable()):
             source, target = (remove_invisible(side, invisible) for side in pair[:2])
             pair = pair._replace(source=source, target=target)
         yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if data.lowercase else pair
-
-
-def _described(number: int, part: str, item: object) -> str:
-    return f"data: pair {number} of part {part} is {brief(item)}"
-
-
-def _has_valid_links(source: str, target: str, links: Any = None, possible: Any = (), *others: Any) -> bool:
-    if links is None and isinstance(possible, tuple) and not (possible or others):
-        return True  # counting words takes a tenth of the time of nmt-prepare
-    sizes = count_words(source), count_words(target)
-    try:
-        return not others and all(
-            0 <= index(word) < size
-            for link in [*(() if links is None else links), *possible]
-            for word, size in zip(link, sizes, strict=True)
-        )
-    except (TypeError, ValueError):  # not a collection, or not two numbers
-        return False

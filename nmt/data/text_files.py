@@ -10,7 +10,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from nmt.data.invisible import BYTE_ORDER_MARK
 from nmt.data.links import Links, parse_links, require_links
 from nmt.data.pair import Pair
 from nmt.errors import UserError, counted
@@ -45,11 +44,8 @@ def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
 def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     """Yield the lines of a stream that yields bytes, such as ``sys.stdin.buffer``; errors call it ``name``."""
     for number, raw in enumerate(stream, start=1):
-        if number == 1:
-            if b"\0" in raw:
-                raise UserError(f"{name}: not UTF-8 text; convert it to UTF-8")
-            if b"\r" in raw.removesuffix(b"\r") and not raw.endswith(b"\n"):  # the only line of its file
-                raise UserError(f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < OLD > NEW")
+        if number == 1 and b"\0" in raw:
+            raise UserError(f"{name}: not UTF-8 text; convert it to UTF-8")
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -58,7 +54,7 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
                 "convert the file to UTF-8, such as iconv -f CP1252 -t UTF-8"
             ) from None
         line = line.removesuffix("\n").removesuffix("\r")
-        yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+        yield line.removeprefix("\ufeff") if number == 1 else line
 
 
 def missing_problem(file: Path) -> str:
@@ -133,8 +129,6 @@ def iterate_pairs(source: str | Path, target: str | Path, *, allow_empty: bool =
 
 def iterate_lines(*paths: str | Path, allow_empty: bool = False) -> Iterator[tuple[str, ...]]:
     """Yield line n of every file, for each n. Raises UserError at the end of the shortest file."""
-    if (count := paths.count("-")) > 1:
-        raise UserError(f"-: stdin is one file, not {count}; name the other files")
     files = [read_lines(path, allow_empty=allow_empty) for path in paths]
     for count, lines in enumerate(zip_longest(*files)):
         if None in lines:

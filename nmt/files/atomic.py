@@ -1,18 +1,21 @@
-"""Atomic files and folders, each written in a temporary folder beside its name first, and locks of folders."""
+"""Atomic files and folders, written in a temporary folder beside their name first; locks of folders, and records."""
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from nmt.errors import UserError, suggest_fix
+from nmt.files.checksum import checksum
 from nmt.files.compression import opener
+from nmt.files.reading import open_regular
 
 LOCK_FILE = ".lock"
 BUSY = "another process is training into it; wait until it ends, or choose another name="  # of the folders in runs/
@@ -201,3 +204,32 @@ def lock_folder(folder: Path, *, busy: str = BUSY) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+class Records:
+    """Results of finished work in the files of ``folder``, so that a killed command can continue.
+
+    A file has two lines: a header with key and checksum, and the data. A key holds everything that the data depend on.
+    A record of another key, or a damaged one, counts as missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, name: str, key: Any, record: Any, *, durable: bool = False) -> None:
+        """Write a record atomically. Raises UserError if that fails, for example on a full disk."""
+        content = json.dumps(record).encode()
+        header = json.dumps({"key": key, "checksum": checksum(content)}).encode()
+        make_folder(self.folder)
+        write_bytes(self.folder / name, header + b"\n" + content, durable=durable)
+
+    def load(self, name: str, key: Any) -> Any:
+        """Return a record, or None if it is missing. Tuples were stored as lists."""
+        try:
+            with open_regular(self.folder / name) as file:
+                header = json.loads(file.readline())
+                content = file.read()
+            expected = {"key": json.loads(json.dumps(key)), "checksum": checksum(content)}
+            return json.loads(content) if header == expected else None
+        except (OSError, ValueError, RecursionError):
+            return None

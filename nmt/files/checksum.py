@@ -1,4 +1,4 @@
-"""Checksums, fingerprints and format versions of files.
+"""Checksums, fingerprints and format versions of files and code.
 
 ``checksum`` is a CRC-32 and finds damage, as the checksums inside zip archives do. ``fingerprint`` is a SHA-256 and
 tells versions apart. Random seeds and sets of distinct sentences use other hash functions.
@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
 from nmt.files.reading import open_regular
+from nmt.version import __version__
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,3 +84,31 @@ def require_format(stored: object, supported: int, *, name: str | Path, fix: str
     if int(text) != supported:
         advice = "update the toolkit" if int(text) > supported else fix
         raise UserError(f"{name}: format {int(text)}, but this version reads format {supported}; {advice}")
+
+
+def code_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return our version, and a hash of each module of a trusted package that a ``_target_`` names.
+
+    The settings do not tell them: a run trained with another version of an attention has equal settings. The targets
+    must have been imported.
+    """
+    trusted = tuple(f"{package}." for package in config.get("trust") or ())
+    names = {target.rpartition(".")[0] for target in _targets(config) if target.startswith(trusted)}
+    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names}
+    return {"nmt": __version__} | {name: fingerprint(Path(file).read_bytes()) for name, file in files.items() if file}
+
+
+def changed_modules(stored: Any, config: Mapping[str, Any]) -> list[str]:
+    """Return the modules whose code differs from ``stored``, the result of ``code_of`` when the run was started."""
+    if not isinstance(stored, Mapping):
+        return []  # damaged
+    return sorted(name for name, code in code_of(config).items() if stored.get(name, code) != code)
+
+
+def _targets(block: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the ``_target_`` of the blocks inside the block."""
+    for key, value in block.items():
+        if key == "_target_":
+            yield str(value)
+        elif isinstance(value, Mapping):
+            yield from _targets(value)

@@ -15,9 +15,8 @@ import torch
 from nmt.data.invisible import KINDS
 from nmt.errors import UserError, print_message, reason
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
-from nmt.files.checksum import require_format
+from nmt.files.checksum import changed_modules, require_format
 from nmt.files.reading import read_json, require_plain
-from nmt.files.source_code import changed_modules
 from nmt.inference.adapter_file import Base, apply_adapter, read_adapter
 from nmt.inference.engines import AttentionProperties, Properties, stored_tokenizer
 from nmt.inference.run_files import CODE_FILE, MODEL_FILE, has_adapter, has_checkpoint

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from nmt.errors import counted, print_message
-from nmt.files.atomic import own_folder
+from nmt.files.atomic import Records, own_folder
 from nmt.files.checksum import fingerprint
-from nmt.files.records import Records
 from nmt.inference.engines import LoadSettings
 from nmt.inference.ensemble import members
 from nmt.inference.load import load

@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from nmt.data.languages import identify
-from nmt.documents.segments import Segments, split_text
+from nmt.documents import Segments, split_text
 from nmt.errors import UserError, print_message
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation

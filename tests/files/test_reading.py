@@ -15,11 +15,18 @@ import pytest
 import torch
 from builders import expect_error
 
+from nmt.files.atomic import Records
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
-from nmt.files.checksum import archive_fingerprint, checksum, fingerprint, require_format, verify_file
+from nmt.files.checksum import (
+    archive_fingerprint,
+    changed_modules,
+    checksum,
+    code_of,
+    fingerprint,
+    require_format,
+    verify_file,
+)
 from nmt.files.reading import MAX_BYTES, MAX_DEPTH, MAX_VALUES, read_json, read_text, require_plain
-from nmt.files.records import Records
-from nmt.files.source_code import changed_modules, code_of
 
 
 @pytest.mark.parametrize("read", [read_text, read_json, checksum, archive_fingerprint])

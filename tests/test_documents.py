@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.documents.segments import name_utf8, split_text
+from nmt.documents import name_utf8, split_text
 from nmt.inference.markup import MARKUP, MOST_UNCLOSED, untranslated_end
 
 

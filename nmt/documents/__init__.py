@@ -1,1 +1,0 @@
-"""Documents as lines to translate, and back."""
