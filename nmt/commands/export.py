@@ -31,8 +31,8 @@ HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-t
   nmt-export model=runs/adapter output=deployed              merges an adapter that nmt-train adapt=lora has trained
   nmt-translate model=deployed < in.txt                      needs only the packages in deployed/requirements.txt
 
-Attentions that write the source states one by one (delta, gated_delta, general_covariance with recall) still need
-torch to encode the source, so output= refuses them."""
+Attentions that write the source states one by one (delta, gated_delta, general_covariance with recall) cannot be
+exported."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import refusal
 from commands.processes import finish
 from commands.texts import TEXT
 
-from nmt.commands.export import export
 from nmt.inference.translator import Translator
 
 pytestmark = pytest.mark.thorough
@@ -66,14 +63,6 @@ def test_required_packages_are_those_of_the_toolkit(deployment: Path) -> None:
     assert (deployment / "card.md").read_text() == "# A model\n"
     heavy = {"torch", "pytorch-lightning", "pyarrow", "sacrebleu", "matplotlib", "onnx", "onnxscript", "rich"}
     assert not heavy & {*packages}
-
-
-def test_sequential_attention_has_no_deployment(make_model: Callable[..., Path], tmp_path: Path) -> None:
-    model = make_model("DeltaAttention")
-    refusal(export, [f"model={model}", f"output={tmp_path}/mine"])
-    assert not (tmp_path / "mine").exists()
-    export([f"model={model}", "engine=onnx"])
-    refusal(Translator.load, (model / "onnx").rename(tmp_path / "copy"))
 
 
 @pytest.mark.parametrize(

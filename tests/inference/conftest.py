@@ -26,7 +26,6 @@ MODELS = {
     "ssru": ["attention=memory", "decoder=ssru", "decoder.layers=2", "decoder.hidden_size=320"],
     "mingru": ["attention=memory", "decoder=mingru", "decoder.input_feeding=true", "decoder.output_layer=direct"],
     "transformer": ["attention=memory", *TRANSFORMER],
-    "delta": ["attention=delta", "decoder.hidden_size=192"],  # torch encodes
 }
 
 

@@ -104,7 +104,6 @@ def test_engines_agree(name: str, exported_model: Callable[[str], Path]) -> None
     for line in LINES:  # rounding may change the text, but hardly the score of a text
         best = rounded.translate([line], SearchOptions(max_length=9))[0]
         assert best.log_prob == pytest.approx(forced_log_prob(by_torch, line, best.tokens), rel=0.1, abs=0.5)
-    assert ("encode.onnx" in os.listdir(folder / "onnx")) == (name != "delta")
 
 
 @pytest.fixture
@@ -143,7 +142,7 @@ def test_a_copy_translates_as_the_original(memory: Path, copied: Callable[[Trans
     translator = Translator.load(memory, engine="onnx", threads=1)
     expected = translator.texts(LINES)
     other = copied(translator)
-    assert other.loaded_model.engine_name == "onnx" and other.loaded_model.thread_count == 1
+    assert other.loaded_model.engine_name == "onnx" and other.loaded_model.workers == 1
     assert other.texts(LINES) == expected
 
 
@@ -548,17 +547,10 @@ def test_a_state_that_grows_is_rounded_by_its_size(tmp_path: Path, vocabulary: T
 
 
 @pytest.mark.thorough
-def test_an_encoder_of_another_package_is_exported_or_run_by_torch(tmp_path: Path, vocabulary: Tokenizer) -> None:
-    trained = own_part(tmp_path, vocabulary, MyEncoder)
-    export(trained, tmp_path, engines=["onnx"])
-    actual = Translator.load(tmp_path, engine="onnx", trust=[__name__]).texts(LINES, SHORT)
-    assert actual == Translator(trained).texts(LINES, SHORT)
-
-
-@pytest.mark.thorough
-def test_graphs_that_compute_something_else_are_refused(tmp_path: Path, vocabulary: Tokenizer) -> None:
-    trained = own_part(tmp_path, vocabulary, MyDecoder)
-    assert f"{__name__}.MyDecoder: " in refusal(export, trained, tmp_path)
+@pytest.mark.parametrize("part", [MyEncoder, MyDecoder])  # one cannot be traced, the other is traced wrongly
+def test_parts_that_cannot_be_exported_are_refused(part: type, tmp_path: Path, vocabulary: Tokenizer) -> None:
+    trained = own_part(tmp_path, vocabulary, part)
+    assert f"{__name__}.{part.__name__}" in refusal(export, trained, tmp_path)
     assert not (tmp_path / "onnx").exists()
 
 

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 from onnx.external_data_helper import set_external_data
 from torch import Tensor, nn
 
 from nmt.attention.base import Memory
-from nmt.errors import UserError, print_message, printable
+from nmt.errors import UserError, printable
 from nmt.files.atomic import replace_folder
 from nmt.files.checksum import archive_fingerprint, checksum
 from nmt.inference.engines import (
@@ -37,6 +36,7 @@ from nmt.inference.engines import (
     OnnxEngineName,
 )
 from nmt.inference.model_folder import TrainedModel, class_path
+from nmt.inference.onnx.engine import graph_encoder, open_session
 from nmt.inference.onnx.graphs import (
     Align,
     Encode,
@@ -46,10 +46,9 @@ from nmt.inference.onnx.graphs import (
     Step,
     encode_fields,
     example_states,
-    memory_fields,
     state_fields,
 )
-from nmt.inference.onnx.model import About, EncoderName
+from nmt.inference.onnx.model import About
 from nmt.inference.onnx.rewrites import bounded_outputs, fix_summation_order, join_products, quantise, simplify_shapes
 from nmt.inference.onnx.search_graph import search_graph
 from nmt.inference.onnx.shortlist import LikelyPieces, Shortlist
@@ -96,17 +95,24 @@ def write_export(
     *,
     engines: Collection[OnnxEngineName],
     fingerprint: str,
-) -> EncoderName:
+) -> None:
     """Write the graphs of ``trained`` for these engines, its tokenizers and ``about.json`` into the empty ``folder``.
 
-    ``likely`` are the pieces of a shortlist; with them, graphs that use the shortlist are written too.
-    Where the exporter fails for the encoder, torch encodes instead. Return which of them encodes. Raises UserError if
-    the decoder cannot be exported, or if the graphs compute something else than the model.
+    ``likely`` are the pieces of a shortlist; with them, graphs that use the shortlist are written too. Raises UserError
+    if the exporter fails, or if the graphs compute something else than the model.
     """
     model = deepcopy(trained.model).eval().cpu().float()
     length = max(2, min(7, trained.longest_source // 2))  # twice the length must not be too long for the attention
     suffixes = [GRAPH_SUFFIX[engine] for engine in engines]
-    encoder = _graphs(model, folder, suffixes, short=likely is not None, length=length)
+    names = ", ".join(class_path(part) for part in (model.encoder, model.attention, model.decoder))
+    try:
+        agrees = _graphs(model, folder, suffixes, short=likely is not None, length=length)
+    except OSError:
+        raise
+    except Exception as error:  # the exporters raise anything
+        raise UserError(f"{names}: cannot be exported together ({type(error).__name__}); use engine=torch") from error
+    if not agrees:
+        raise UserError(f"{names}: the exported graphs compute something else; use engine=torch")
     exact = sorted(folder.glob("step*.onnx"))
     if "onnx-int8" in engines:
         _quantise(folder, exact, model.decoder.bounded)
@@ -125,17 +131,15 @@ def write_export(
         format=FORMAT,
         model=fingerprint,
         **vars(trained.properties),
-        encoder=encoder,
         checksums={file.name: checksum(file) for file in sorted(folder.iterdir())},
     )
     (folder / ABOUT).write_text(json.dumps(plain(about), indent=2) + "\n", encoding="utf-8")
-    return encoder
 
 
-def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: bool, length: int) -> EncoderName:
+def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: bool, length: int) -> bool:
     """Write encoders with these suffixes, the exact decoder step, also for a shortlist if ``short``, and ``align``.
 
-    The example sources have ``length`` pieces. Return what encodes the source.
+    The example sources have ``length`` pieces. Return whether the graphs agree with the model.
     """
     trace = model.attention.needs_trace
     ids = torch.full((3, length), PAD + 5)
@@ -144,16 +148,9 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
     # The batch axis is dynamic in every field, and so is each axis that grows with the source.
     shapes = _dynamic_axes(memory, longer, 1)
     fields = [*memory, *state]
-    encoder: EncoderName = "onnx"
-    try:
-        for suffix in suffixes:
-            encode = Encode(model, trace=trace, constant_range=suffix == INT8)
-            file = folder / f"encode{suffix}.onnx"
-            write_graph(encode, (ids,), ({0: ANY, 1: ANY},), file, ["ids"], fields)
-    except Exception:  # the exporters raise anything
-        encoder = "torch"
-        names = " and ".join(type(part).__name__ for part in (model.encoder, model.attention))
-        print_message(f"{names}: the exporter cannot trace them together, so torch still encodes the source")
+    for suffix in suffixes:
+        encode = Encode(model, trace=trace, constant_range=suffix == INT8)
+        write_graph(encode, (ids,), ({0: ANY, 1: ANY},), folder / f"encode{suffix}.onnx", ["ids"], fields)
     before, after = example_states(model, ids, beams=5)
     # The exporter has no operator for the strides of a view, such as one layer of two.
     beams = {name: field.contiguous() for name, field in state_fields(before).items()}
@@ -166,16 +163,13 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
     if short:
         weight, bias = model.decoder.output.parameters()
         outputs_of["step.short.onnx"] = {OUTPUT_WEIGHT: weight[:9], OUTPUT_BIAS: bias[:9]}
+    step = RecurrentStep if isinstance(model.decoder, RecurrentDecoder) else Step
     for name, rows in outputs_of.items():
         example = (memory, beams, tokens, parents, *rows.values())
         dynamic = (shapes, beams_shapes, free, free, *({0: ANY} for _ in rows))
-        inputs = [*fields, "tokens", "parents", *rows]
-        step = RecurrentStep if isinstance(model.decoder, RecurrentDecoder) else Step
-        try:
-            write_graph(step(model, before), example, dynamic, folder / name, inputs, outputs)
-        except Exception as error:  # the exporters raise anything
-            problem = f"nmt-export cannot export this decoder ({type(error).__name__})"
-            raise UserError(f"{class_path(model.decoder)}: {problem}; use engine=torch") from error
+        write_graph(
+            step(model, before), example, dynamic, folder / name, [*fields, "tokens", "parents", *rows], outputs
+        )
         _open_k(folder / name)
     weights, other = ({"weights": _read_weights(model, written)} for written in (memory, longer))
     write_graph(
@@ -186,33 +180,24 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
         [*memory, "weights"],
         ["alignment"],
     )
-    _require_equal(model, folder, ids[:2].repeat(1, 2)[:, 1:], min(suffixes) if encoder == "onnx" else None)
-    return encoder
+    return _agrees(model, folder, ids[:2].repeat(1, 2)[:, 1:], min(suffixes))
 
 
-def _require_equal(model: Seq2Seq, folder: Path, ids: Tensor, suffix: str | None) -> None:
-    """Raise UserError unless the graphs and the model agree about the first pieces for ``ids`` (B, S).
+def _agrees(model: Seq2Seq, folder: Path, ids: Tensor, suffix: str) -> bool:
+    """Return whether the graphs and the model agree about the first pieces for ``ids`` (B, S).
 
-    A subclass may override what the exporter does not trace. ``suffix`` is that of an encoder graph, if there is one.
+    A subclass may override what the exporter does not trace. ``suffix`` is that of the encoder graph.
     """
     ids[1:, -2:] = PAD
     memory, final = model.encode(ids, ids != PAD, trace=model.attention.needs_trace)
     state = model.decoder.init(final, memory)
     tokens = torch.full((len(ids), 1), PAD + 5)
     expected = model.decoder.step(tokens, state, memory)[0].log_softmax(2).topk(K, dim=2).values
-    fields = {name: field.numpy() for name, field in (memory_fields(memory) | state_fields(state)).items()}
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # its warnings about unused weights are of no use here
-    if suffix is not None:
-        encode = onnxruntime.InferenceSession(folder / f"encode{suffix}.onnx", options)
-        names = [output.name for output in encode.get_outputs()]
-        fields = dict(zip(names, encode.run(None, {"ids": ids.numpy()}), strict=True))
-    step = onnxruntime.InferenceSession(folder / "step.onnx", options)
+    fields = graph_encoder(folder / f"encode{suffix}.onnx", 1)(ids.numpy())
+    step = open_session(folder / "step.onnx", 1)
     fields |= {"tokens": tokens.numpy(), "parents": 0 * tokens.numpy(), "k": np.array([K])}
     feed = {entry.name: fields[entry.name] for entry in step.get_inputs()}
-    if not np.allclose(step.run(["log_probs"], feed)[0], expected.numpy(), rtol=0.01, atol=0.01, equal_nan=True):
-        names = [class_path(part) for part in (model.encoder, model.attention, model.decoder)]
-        raise UserError(f"{', '.join(names)}: the exported graphs compute something else; use engine=torch")
+    return np.allclose(step.run(["log_probs"], feed)[0], expected.numpy(), rtol=0.01, atol=0.01, equal_nan=True)
 
 
 def _dynamic_axes(fields: Fields, longer: Fields, count: int) -> Any:
@@ -376,10 +361,7 @@ Translate, one sentence per line:
 
     nmt-translate {model} < in.txt > out.txt
 
-Engines: {engines}.{shortlist} {case}
-
-This folder only translates. Training, engine=torch, scores and heatmaps of given translations, stored memories and
-another export need the folder of the training run.
+This folder only translates. Everything else needs the folder of the training run.
 """
 
 
@@ -394,24 +376,14 @@ def write_deployment(
 ) -> None:
     """Write everything that nmt-translate needs into the empty ``folder``, which will be called ``name``.
 
-    See ``write_export``. Raises UserError if torch has to encode the source.
+    See ``write_export``.
     """
-    properties = trained.properties
-    if write_export(folder, trained, likely, engines=engines, fingerprint=fingerprint) == "torch":
-        raise UserError(
-            f"output={name}: {properties.attention.name} attention needs torch to encode the source; remove output= "
-            "and translate with the run's folder"
-        )
+    write_export(folder, trained, likely, engines=engines, fingerprint=fingerprint)
     (folder / "requirements.txt").write_text(PACKAGES.read_text("utf-8"), encoding="utf-8")
     text = README.format(
-        attention=properties.attention.name,
+        attention=trained.properties.attention.name,
         version=__version__,
         packages=shlex.quote(f"{printable(name)}/requirements.txt"),
         model=shlex.quote(f"model={printable(name)}"),
-        engines=", ".join(f"`engine={engine}`{'' if at else ' (default)'}" for at, engine in enumerate(engines)),
-        shortlist="" if likely is None else " `shortlist=true` uses the shortlist.",
-        case="The model reads and writes lower case."
-        if properties.lowercase
-        else "The model keeps upper and lower case.",
     )
     (folder / "README.md").write_text(text, encoding="utf-8")

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt.attention.base import Memory
-from nmt.inference.model_folder import load_folder
 from nmt.model.decoder import Decoder, State, map_tensors
 from nmt.model.encoder import Final, RecurrentEncoder
 from nmt.model.seq2seq import Seq2Seq
 from nmt.model.units import LSTM, Parts, halves
-from nmt.system.machine import torch_threads
 from nmt.text.specials import PAD
 
 K = 4  # number of candidates while tracing; an input of the exported graph
@@ -305,22 +300,3 @@ def encode_fields(model: Seq2Seq, ids: Tensor, *, trace: bool) -> tuple[Fields, 
     """Return the fields of memory and state, as ``Encode`` does, but computed by the original model."""
     memory, final = model.encode(ids, ids != PAD, trace=trace)
     return memory_fields(memory), state_fields(model.decoder.init(final, memory))
-
-
-def torch_encoder(
-    run: Path, *, threads: int | None, trust: Sequence[str]
-) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Return a function that maps ids (B, S) to the outputs of ``encode.onnx``, computed by the model of ``run``."""
-    if threads is not None:
-        torch.set_num_threads(torch_threads(threads))
-    model = load_folder(run, trust=trust).model
-    trace = model.attention.needs_trace
-    model.double()  # sums in float64, rounded to float32, do not depend on the other sentences of the batch
-
-    @torch.inference_mode()
-    def encode(ids: np.ndarray) -> dict[str, np.ndarray]:
-        memory, state = encode_fields(model, torch.from_numpy(ids), trace=trace)
-        fields = {**memory, **state}.items()
-        return {name: (field.float() if field.is_floating_point() else field).numpy() for name, field in fields}
-
-    return encode

@@ -14,12 +14,10 @@ from __future__ import annotations
 import os
 import shlex
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
 from nmt.files.checksum import archive_fingerprint, verify_file
@@ -53,9 +51,6 @@ FEW_HYPOTHESES = 10
 _LOADING = Lock()  # threads that ask for the same engine wait for the first one to load it
 
 
-EncoderName = Literal["onnx", "torch"]
-
-
 @dataclass(frozen=True, kw_only=True)
 class About(Properties):
     """The content of ``about.json``."""
@@ -63,8 +58,6 @@ class About(Properties):
     format: int
     model: str
     """The fingerprint of the exported model."""
-    encoder: EncoderName
-    """``torch`` if torch encodes the sources, because the attention writes the source states one by one."""
     checksums: dict[str, int]
 
 
@@ -83,16 +76,14 @@ class OnnxModel:
     target: Tokenizer
     process: int = field(default_factory=os.getpid, init=False, compare=False)
     """The process that loaded the model."""
+    engines: dict[int | None, OnnxEngine] = field(default_factory=dict, init=False, compare=False)
+    """The engines that have been loaded, by their number of threads: onnxruntime has no limit of threads per call."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_onnx, (self.root, replace(self.settings, engine=self.engine_name))  # sessions cannot be pickled
 
     @property
-    def torch_encodes(self) -> bool:
-        return self.properties.encoder == "torch"
-
-    @property
-    def thread_count(self) -> int:
+    def workers(self) -> int:
         """The number of CPU threads: that of the settings, or of all cores; 1 in a forked child.
 
         The threads of onnxruntime end in a fork, and a child that gave them work would wait for ever.
@@ -100,94 +91,57 @@ class OnnxModel:
         return 1 if os.getpid() != self.process else self.settings.threads or usable_cores()
 
     @property
-    def workers(self) -> int:
-        # The kernels of torch reuse buffers, so that only one batch at a time may be encoded.
-        return 1 if self.torch_encodes else self.thread_count
-
-    @property
     def max_hypotheses(self) -> int:
         return BATCH_HYPOTHESES
 
     def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> OnnxEngine:
-        """Return the engine, which is created once. Its graphs support alignments with or without ``trace``.
-
-        Each of the two kinds loads the graphs when it is first used: onnxruntime has no thread limit per call.
-        """
-        few = hypotheses is not None and hypotheses <= FEW_HYPOTHESES
-        # The number of threads of torch belongs to the process, so an encoder in torch keeps all threads.
-        one_is_faster = few and self.engine_name == "onnx-int8" and not self.torch_encodes
-        single = beside_others or one_is_faster or self.thread_count == 1
+        """Return the engine, which supports alignments with or without ``trace``. Its graphs are loaded once."""
+        few = hypotheses is not None and hypotheses <= FEW_HYPOTHESES and self.engine_name == "onnx-int8"
+        threads = 1 if beside_others or few or self.workers == 1 else self.settings.threads
         with _LOADING:
-            return self._single_thread if single else self._all_threads
+            if threads not in self.engines:
+                self.engines[threads] = self._load(threads)
+            return self.engines[threads]
 
     def load_graphs(self) -> None:
-        """Load all graphs now. Otherwise, each kind of engine loads those that it needs when it first needs them."""
+        """Load all graphs now. Otherwise, each engine loads those that it needs when it first needs them."""
         for beside_others in (False, True):
             _ = self.engine(trace=False, beside_others=beside_others).search_graph
 
-    @cached_property
-    def step_name(self) -> str:
-        """The name of the step graph's file."""
-        return f"{'step.short' if self.settings.shortlist else 'step'}{GRAPH_SUFFIX[self.engine_name]}.onnx"
-
-    @property
-    def search_name(self) -> str:
-        """The name of the file of the graph that searches for one sentence."""
-        return self.step_name.replace("step", "search", 1)
-
-    @cached_property
-    def encode_name(self) -> str:
-        """The name of the encoder's file."""
-        return f"encode{GRAPH_SUFFIX[self.engine_name]}.onnx"
+    def graph(self, kind: str) -> Path:
+        """Return the file of the graph of this kind: ``encode``, ``step`` or ``search``."""
+        short = ".short" if self.settings.shortlist and kind != "encode" else ""
+        return self.folder / f"{kind}{short}{GRAPH_SUFFIX[self.engine_name]}.onnx"
 
     def verify(self) -> None:
         """Raise UserError if a file that this model needs is missing, damaged or replaced, without loading it."""
-        names = [self.step_name, self.search_name, ALIGN, f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin"]
-        names += [] if self.torch_encodes else [self.encode_name]
-        names += [SHORTLIST] if self.settings.shortlist else []
-        for name in names:
-            verified(self.folder / name, self.properties.checksums)
-
-    @cached_property
-    def _all_threads(self) -> OnnxEngine:
-        return self._load(self.settings.threads)
-
-    @cached_property
-    def _single_thread(self) -> OnnxEngine:
-        return self._load(1)
+        for kind in ("encode", "step", "search"):
+            verified(self.graph(kind), self.properties)
+        others = [ALIGN, f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin", *[SHORTLIST] * self.settings.shortlist]
+        for name in others:
+            verified(self.folder / name, self.properties)
 
     def _load(self, threads: int | None) -> OnnxEngine:
         from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, open_session
 
         self.verify()
-        if self.torch_encodes:
-            from nmt.inference.onnx.graphs import torch_encoder
-
-            encode = torch_encoder(self.root, threads=threads, trust=self.settings.trust)
-        else:
-            encode = graph_encoder(self.folder / self.encode_name, threads)
-        search = self.folder / self.search_name
+        sizes = {"source_vocabulary": len(self.source), "target_vocabulary": len(self.target)}
         return OnnxEngine(
-            encode,
-            open_session(self.folder / self.step_name, threads),
+            graph_encoder(self.graph("encode"), threads),
+            open_session(self.graph("step"), threads),
             # This graph is never quantised: its products are too small to matter.
             open_session(self.folder / ALIGN, threads),
             # Verified again: a graph of a later export would take the memories of this encoder for its own.
-            open_search=lambda: open_session(verified(search, self.properties.checksums), threads),
+            open_search=lambda: open_session(verified(self.graph("search"), self.properties), threads),
             vocabulary=len(self.target),
-            shortlist=self._load_shortlist() if self.settings.shortlist else None,
+            shortlist=Shortlist.load(self.folder / SHORTLIST, **sizes) if self.settings.shortlist else None,
             folder=self.folder,
         )
 
-    def _load_shortlist(self) -> Shortlist:
-        sizes = {"source_vocabulary": len(self.source), "target_vocabulary": len(self.target)}
-        return Shortlist.load(self.folder / SHORTLIST, **sizes)
 
-
-def verified(file: Path, checksums: Mapping[str, int]) -> Path:
+def verified(file: Path, about: About) -> Path:
     """Return ``file`` if its checksum is the recorded one; raise UserError otherwise."""
-    kind = {".onnx": "a graph", ".bin": "weights", ".npz": "a shortlist"}.get(file.suffix, "a tokenizer")
-    return verify_file(file, checksums, kind=kind, fix="write it again with nmt-export")
+    return verify_file(file, about.checksums, kind="a part of the model", fix="write it again with nmt-export")
 
 
 def is_deployment(root: Path) -> bool:
@@ -202,27 +156,30 @@ class _Export:
         self.root = root
         self.deployed = is_deployment(root)
         self.folder = root if self.deployed else root / FOLDER
-        self.command = (
-            "nmt-export model=RUN output=FOLDER" if self.deployed else shlex.join(["nmt-export", f"model={root}"])
-        )
-        try:
-            about = read_json(self.folder / ABOUT)
-        except (OSError, ValueError):
-            about = {}
-        self.about: dict[str, Any] = about if isinstance(about, dict) else {}
-        recorded = self.about.get("checksums")
-        self.checksums: dict[str, int] = recorded if isinstance(recorded, dict) else {}
-
-    @cached_property
-    def engines(self) -> list[OnnxEngineName]:
+        self.about = self._read_about()
+        checksums = {} if self.about is None else self.about.checksums
+        self.engines = [name for name, suffix in GRAPH_SUFFIX.items() if f"step{suffix}.onnx" in checksums]
         """The engines that have graphs of this format and of the present model, in the order of ``GRAPH_SUFFIX``."""
+
+    def _read_about(self) -> About | None:
+        """Return what ``about.json`` says, or None if it is of another format or of another model."""
+        try:
+            content = read_json(self.folder / ABOUT)
+        except (OSError, ValueError):
+            return None
+        if not isinstance(content, dict) or content.get("format") != FORMAT or any(problems(content, About, "")):
+            return None
+        about = build(About, content)
         model = self.root / MODEL_FILE
-        if self.about.get("format") != FORMAT:
-            return []
-        if not self.deployed and not (model.is_file() and self.about.get("model") == archive_fingerprint(model)):
-            return []
-        files = {*os.listdir(self.folder), *self.checksums}
-        return [name for name, suffix in GRAPH_SUFFIX.items() if f"step{suffix}.onnx" in files]
+        is_current = self.deployed or (model.is_file() and about.model == archive_fingerprint(model))
+        return about if is_current else None
+
+    @property
+    def command(self) -> str:
+        """The command that writes this export."""
+        return (
+            "nmt-export model=RUN output=FOLDER" if self.deployed else shlex.join(["nmt-export", f"model={self.root}"])
+        )
 
     @property
     def problem(self) -> str:
@@ -233,19 +190,17 @@ class _Export:
         return f"{self.folder} has {found}; write them with {self.command}"
 
     def open(self, engine_name: OnnxEngineName, settings: LoadSettings) -> OnnxModel:
-        """Load the model for one of the ``engines``. Raises UserError if files are missing or damaged."""
-        if settings.shortlist and not (self.folder / SHORTLIST).is_file():
+        """Load the model for an engine. Raises UserError if it has none, or if files are missing or damaged."""
+        about = self.about
+        if about is None or engine_name not in self.engines:
+            raise UserError(f"engine={engine_name}: {self.problem}")
+        if settings.shortlist and SHORTLIST not in about.checksums:
             raise UserError(
                 f"shortlist=true: {self.folder} has no shortlist; write one with {self.command} shortlist=20"
             )
-        if any(problems(self.about, About, "")) or not self.checksums:
-            raise UserError(f"{self.folder / ABOUT}: not a file that nmt-export writes; write it again")
-        about = build(About, self.about)
-        if about.encoder == "torch" and self.deployed:
-            raise UserError(f"model={self.root}: torch has to encode the source; name the folder of the training run")
-        source = Tokenizer.from_file(verified(self.folder / "source.model", self.checksums))
-        joint = "target.model" not in self.checksums
-        target = source if joint else Tokenizer.from_file(verified(self.folder / "target.model", self.checksums))
+        source = Tokenizer.from_file(verified(self.folder / "source.model", about))
+        joint = "target.model" not in about.checksums
+        target = source if joint else Tokenizer.from_file(verified(self.folder / "target.model", about))
         return OnnxModel(
             root=self.root,
             folder=self.folder,
@@ -297,11 +252,9 @@ def open_onnx(root: Path, settings: LoadSettings) -> OnnxModel:
     Raises UserError if it is missing, damaged or of another model.
     """
     engine = settings.engine
+    assert engine not in ("auto", "torch")
     if settings.device not in ("auto", "cpu"):
         raise UserError(f"device={settings.device}: engine={engine} runs on the CPU; use engine=torch")
     if not root.is_dir():
         raise UserError(f"model={root}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
-    export = _Export(root)
-    if engine in ("auto", "torch") or engine not in export.engines:
-        raise UserError(f"engine={engine}: {export.problem}")
-    return export.open(engine, settings)
+    return _Export(root).open(engine, settings)
