@@ -43,12 +43,7 @@ class ExportOptions:
     output: str | None
     engine: OnnxEngineName | None
     shortlist: Count | None
-    corpus: str | None
     trust: list[str]
-
-    def __post_init__(self) -> None:
-        if self.corpus is not None and self.shortlist is None:
-            raise UserError(f"corpus={self.corpus}: a shortlist learns from it; add shortlist=20, or remove corpus=")
 
 
 @command(HELP, ExportOptions)
@@ -99,28 +94,21 @@ def print_files(folder: Path) -> None:
 
 
 def _likely_pieces(trained: TrainedModel, options: ExportOptions) -> LikelyPieces | None:
-    """Return the pieces of a shortlist, or None.
+    """Return the pieces of a shortlist, learned from the model's training text; None if none is asked for.
 
-    They are learned from ``corpus=``, or by default from the model's training corpus. Raises UserError if there is no
-    such corpus, or if its tokenizers differ from the model's.
+    Raises UserError if there is no such text, or if it was prepared with other tokenizers since.
     """
     size = options.shortlist
     if size is None:
         return None
     from nmt.data.sources import is_prepared
     from nmt.inference.onnx.shortlist import learn_translations
-    from nmt.text.prepare import missing_parts, open_prepared
+    from nmt.text.prepare import open_prepared
     from nmt.text.tokenizer import other_side
 
     data = trained.config["data"]
-    trained_on = Path(str(data.get("folder"))) if is_prepared(data) else Path(options.model) / "data"
-    folder = trained_on if options.corpus is None else Path(options.corpus)
-    if missing_parts(folder, ["train"]):
-        raise UserError(f"shortlist={size}: {folder} has no training text to learn from; set corpus=FOLDER")
+    folder = Path(str(data.get("folder"))) if is_prepared(data) else Path(options.model) / "data"
     prepared = open_prepared(folder)
     if other_side(prepared, trained):
-        raise UserError(
-            f"corpus={folder}: its tokenizers differ from the model's; prepare it again with the model's tokenizers "
-            "(tokenizer.model=FILE)"
-        )
+        raise UserError(f"shortlist={size}: the tokenizers of {folder} are not those of the model; prepare it again")
     return learn_translations(prepared.corpora["train"], source_vocabulary=len(trained.source), size=size)
