@@ -26,7 +26,7 @@ from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, li
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
 from nmt.inference.translation import Done, ScoreColumn, alignment_lines, output_lines
-from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
+from nmt.search.options import MAX_LENGTH_CEILING
 from nmt.settings.arguments import AtLeast, AtMost
 from nmt.system.machine import usable_cores
 from nmt.system.progress import Progress
@@ -54,7 +54,9 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
 
 A blank line gives an empty line. A translation has at most {MAX_LENGTH_CEILING} pieces. A line that is too long
 for the model or the machine gives an empty line and a warning on stderr. With search.n_best above 1, each input line
-gives several output lines, best first, in the format of Moses: `input line, from 0 ||| translation ||| score`."""
+gives several output lines, best first, in the format of Moses: `input line, from 0 ||| translation ||| score`. A
+score is the natural log-probability of all pieces and </s>, divided by ((5 + |Y|) / 6)^search.length_penalty (Wu et al.
+2016) for |Y| pieces and </s>, minus the coverage penalty; a line has the sum over its sentences."""
 
 
 WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]
@@ -119,8 +121,6 @@ def translate(options: TranslateOptions) -> None:
             return
         if write_links is not None:
             require_attention(translator, f"alignments={options.alignments}")
-        if options.scores or options.search.n_best > 1:
-            print_message(describe_scores(options.search, options.scores))
         if options.workers is None:
             results: Iterator[Done] = files.enter_context(closing(_translated(translator, options, prefixes)))
         else:
@@ -138,24 +138,6 @@ def translate(options: TranslateOptions) -> None:
             write(result.output)
             if write_links is not None:
                 write_links(result.links)
-
-
-def describe_scores(search: SearchOptions, scores: ScoreColumn = True) -> str:
-    """Return one line that says how scores are computed."""
-    if scores == "confidence":
-        return "scores: confidence, the geometric mean of the probabilities of all pieces and </s>"
-    alpha, beta = search.length_penalty, search.coverage_penalty
-    formula = "scores: natural log-probability of all pieces and </s>"
-    if alpha == 0:
-        formula += ", not length-normalised (search.length_penalty=0)"
-    else:
-        formula += (
-            f", length-normalised: divided by ((5 + |Y|) / 6)^{alpha:g} (Wu et al. 2016), where |Y| counts pieces "
-            f"and </s> (search.length_penalty={alpha:g})"
-        )
-    if beta:
-        formula += f", plus the coverage penalty (search.coverage_penalty={beta:g})"
-    return formula if search.sentences is None else f"{formula}; a line has the sum over its sentences"
 
 
 def _translated(translator: Translator, options: TranslateOptions, prefixes: list[str] | None) -> Generator[Done]:
@@ -206,7 +188,7 @@ def shard_results_of(
     groups: Iterable[list[str]],
     *,
     input: str | None,
-    scores: ScoreColumn,
+    scores: ScoreColumn = False,
     alignments: bool = False,
 ) -> Iterator[Iterator[Done]]:
     """Yield the results of the shards, one for each group of lines of ``input``: see ``shard_results``.

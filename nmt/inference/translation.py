@@ -135,9 +135,9 @@ def output_lines(
 
 
 def n_best_lists(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the n-best list of each input line, from lines as above: each translation after its score and a tab."""
+    """Yield the n-best list of each input line, from lines as above: the texts of its translations."""
     for _, columns in groupby((line.split(" ||| ") for line in lines), key=itemgetter(0)):
-        yield [f"{score}\t{ESCAPED.sub(lambda bars: '|' * bars[0].count('&'), text)}" for _, text, score in columns]
+        yield [ESCAPED.sub(lambda bars: "|" * bars[0].count("&"), text) for _, text, _ in columns]
 
 
 def _score(translation: Translation, scores: ScoreColumn) -> float:
