@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -28,8 +29,6 @@ from nmt.search.options import SearchOptions
 from nmt.settings.arguments import Count
 
 if TYPE_CHECKING:
-    from nmt.alignment.page import Example
-    from nmt.inference.forced_decoding import Slots
     from nmt.inference.translation import Translation
     from nmt.inference.translator import Translator
 
@@ -38,10 +37,10 @@ HELP = """nmt-heatmap: draw a model's alignments, for given sentence pairs or fo
 
   nmt-heatmap model=runs/demo src=test.en output=pictures                    the model's own translations
   nmt-heatmap model=runs/demo src=test.en tgt=test.de output=pictures        given translations, force-decoded
-  nmt-heatmap model=runs/demo src=test.en tgt=test.de links=test.links output=pictures format=html limit=null
+  nmt-heatmap model=runs/demo src=test.en tgt=test.de links=test.links output=page format=html limit=null
   nmt-heatmap model=runs/demo src=test.en output=pictures format=svg granularity=piece
-  nmt-heatmap model=runs/demo src=test.en output=figures format=pdf title=false      for a paper
-  nmt-heatmap model=runs/demo src=test.en output=slots slots=true            what each slot of a memory contributes
+  nmt-heatmap model=runs/demo src=test.en output=figures format=pdf          for a paper: without titles
+  nmt-heatmap model=runs/demo src=test.en output=slots granularity=slot      what each slot of a memory contributes
 
 Writes one picture per pair, named by its line number, or one HTML page. Prints the name of each file written.
 Colours go from 0 to 1 in every picture, so a colour means the same weight everywhere.
@@ -51,14 +50,14 @@ a target word's pieces. Words of scripts without spaces, such as Chinese or Thai
 with links=. granularity=piece: </s> included; attentions with negative weights keep the sign and are drawn
 in two colours, with 0 in the middle of the scale; the others are normalised over the source. The
 bytes of a character that the tokenizer does not know are labelled <0xE2> ❤ 1/3, <0x9D> ❤ 2/3 and <0xA4> ❤ 3/3.
-slots=true: draws the pieces of memories such as attention=memory, one colour per slot. Slot k contributes β_tk α_ks
-to a cell, and a cell mixes the colours of its slots.
-In a picture, a side of more than 250 tokens is labelled with numbers from 0. A page skips pairs of more than 100,000
-cells."""
+granularity=slot: draws the pieces of memories such as attention=memory, one colour per slot. Slot k contributes
+β_tk α_ks to a cell, and a cell mixes the colours of its slots.
+In a picture, a side of more than 250 tokens is labelled with numbers from 0."""
 
 FIX = "choose another output="
 BUSY = "another process is drawing into it; wait until it ends, or choose another output="
-MAX_PAGE_CELLS = 100_000  # for one pair: 8 MB of HTML
+Picture = tuple[int, Callable[..., None]]
+"""The line of a pair, and a function that draws the pair into a file, with a title."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +69,7 @@ class HeatmapOptions(ModelOptions):
     tgt: str | None
     output: str
     format: Literal["png", "svg", "pdf", "html"]
-    title: bool
-    granularity: Literal["word", "piece"]
-    slots: bool
+    granularity: Literal["word", "piece", "slot"]
     limit: Count | None
     links: str | None
     search: SearchOptions
@@ -81,23 +78,21 @@ class HeatmapOptions(ModelOptions):
     @property
     def forced(self) -> bool:
         """Whether the model is forced to decode given targets, or its own ones again."""
-        return self.tgt is not None or self.slots
+        return self.tgt is not None or self.granularity == "slot"
 
     def __post_init__(self) -> None:
         self.search.require_one_best("only the best translation of a line is drawn")
         if self.tgt is not None and self.search != SearchOptions():
             raise UserError(f"tgt={self.tgt}: given translations are not searched for; remove search options, or tgt=")
         if self.forced and self.engine not in ("auto", "torch"):
-            raise UserError(f"engine={self.engine}: tgt= and slots=true need engine=torch; remove engine=")
-        if self.links is not None and (self.tgt is None or self.granularity == "piece"):
+            raise UserError(f"engine={self.engine}: tgt= and granularity=slot need engine=torch; remove engine=")
+        if self.links is not None and (self.tgt is None or self.granularity != "word"):
             fix = "add tgt=FILE" if self.tgt is None else "use granularity=word"
             raise UserError(f"links={self.links}: gold links connect words of given translations; {fix}")
-        with_slots = {"links": self.links, "search.sentences": self.search.sentences}
-        if self.format == "html":
-            with_slots["format"] = self.format
-        for key, value in with_slots.items() if self.slots else ():
-            if value is not None:
-                raise UserError(f"{key}={value}: slots=true draws a picture of the pieces of each line; remove {key}=")
+        sentences = self.search.sentences
+        if self.granularity == "slot" and (self.format == "html" or sentences is not None):
+            given = f"search.sentences={sentences}" if sentences is not None else "format=html"
+            raise UserError(f"{given}: granularity=slot draws a picture of the pieces of each line; remove it")
 
 
 @command(HELP, HeatmapOptions)
@@ -110,14 +105,21 @@ def heatmap(options: HeatmapOptions) -> None:
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)
     require_own(folder, fix=FIX)
-    # Before the folder is created: a model may have nothing to draw.
-    if options.slots:
-        files = _draw_slots([*_slots(pairs, options, translator)], options, translator)
-    else:
-        files = _draw([*_examples(pairs, options, translator)], options, translator)
+    # All alignments come before the folder: a model may have nothing to draw.
+    draw = _draw_slots if options.granularity == "slot" else _draw_weights
+    pictures = draw([*_aligned(pairs, options, translator)], options, translator)
+    name = Path(options.model).resolve().name
     with own_folder(folder, busy=BUSY, fix=FIX):
-        for file in files:
+        for number, save in pictures:
+            file = folder / (ALIGNMENTS if options.format == "html" else f"{number:04}.{options.format}")
+            drawn = "slots" if options.granularity == "slot" else _origin(options)
+            title = f"{name}, {translator.attention.name} attention\n{Path(options.src).name}, line {number}, {drawn}"
+            save(file, title="" if options.format == "pdf" else title)
             print_path(file)
+
+
+def _origin(options: HeatmapOptions) -> str:
+    return "own translation" if options.tgt is None else "force-decoded"
 
 
 def _read(options: HeatmapOptions) -> list[Pair]:
@@ -132,47 +134,33 @@ def _read(options: HeatmapOptions) -> list[Pair]:
     return read_pairs(options.src, options.tgt, options.links, limit=options.limit)
 
 
-def _examples(pairs: Sequence[Pair], options: HeatmapOptions, translator: Translator) -> Iterator[Example]:
-    """Yield the pairs to draw."""
-    from nmt.alignment.page import Example
-    from nmt.alignment.word_weights import display_pieces, display_weights, lost_words
-
-    lost = LostWords({"source": options.src, "target": str(options.tgt)})
-    for row, pair, aligned in _aligned(pairs, options, translator):
-        gold = None if pair.links is None else frozenset((*pair.links, *pair.possible))
-        if options.granularity == "piece":
-            display = display_pieces(aligned, signed=translator.attention.signed)
-        else:
-            display = display_weights(aligned, split=gold is None)
-            for side, words in lost_words(aligned):
-                lost.add(row, side, words)
-        yield Example(row + 1, *display, gold)
-    lost.warn()
-
-
 def _aligned(
     pairs: Sequence[Pair], options: HeatmapOptions, translator: Translator
 ) -> Iterator[tuple[int, Pair, Translation]]:
-    """Yield row, texts and alignment of each pair: force-decoded, or with the model's own translation as target.
+    """Yield line number, texts and alignment of each pair: force-decoded, or with the model's own translation.
 
     Pairs without words on a side are skipped and counted in one warning at the end.
     """
-    alignments: Sequence[Translation]
+    sources = [pair.source for pair in pairs]
+    alignments: Sequence[Translation] = []
+    if options.tgt is None:
+        warn = warn_of_line(options.src, EMPTY)
+        alignments = own = translate_lines(
+            translator, sources, options.search, alignments=not options.forced, on_failure=warn
+        )
+        pairs = [Pair(source, best.text) for source, best in zip(sources, own, strict=True)]
     if options.forced:
         from nmt.inference.forced_decoding import force_decode
 
-        sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
-        alignments = force_decode(translator, *sides, on_failure=warn_of_line(options.src, "it is not aligned"))
-    else:
-        pairs, alignments = _translate(pairs, options, translator, alignments=True)
+        warn = warn_of_line(options.src, "it is not aligned")
+        alignments = force_decode(translator, sources, [pair.target for pair in pairs], on_failure=warn)
     empty = 0
-    for row, pair in enumerate(pairs):
-        aligned = alignments[row]
+    for number, (pair, aligned) in enumerate(zip(pairs, alignments, strict=True), 1):
         words = [max(side, default=-1) for side in (aligned.source_words, aligned.target_words)]
         if aligned.alignment is None or min(words) < 0:
             empty += aligned.log_prob > float("-inf")  # -inf: the line was too long and has its own warning
         else:
-            yield row, pair, aligned
+            yield number, pair, aligned
     if empty:
         print_message(
             f"warning: {options.src}: {empty:,} of {counted(len(pairs), 'pair')} not drawn: "
@@ -180,90 +168,67 @@ def _aligned(
         )
 
 
-def _translate(
-    pairs: Sequence[Pair], options: HeatmapOptions, translator: Translator, *, alignments: bool = False
-) -> tuple[list[Pair], list[Translation]]:
-    """Return the pairs with the model's own translations as targets, and these translations."""
-    sources = [pair.source for pair in pairs]
-    warn = warn_of_line(options.src, EMPTY)
-    translations = translate_lines(translator, sources, options.search, alignments=alignments, on_failure=warn)
-    return [Pair(source, best.text) for source, best in zip(sources, translations, strict=True)], translations
-
-
-def _draw(examples: Sequence[Example], options: HeatmapOptions, translator: Translator) -> Iterator[Path]:
-    """Draw the examples and yield each file as soon as it is complete."""
+def _draw_weights(
+    pairs: Sequence[tuple[int, Pair, Translation]], options: HeatmapOptions, translator: Translator
+) -> list[Picture]:
+    """Return a picture of the weights of each pair, or one page of all."""
     from nmt.alignment.heatmap import save_heatmap
-    from nmt.alignment.page import alignment_page
+    from nmt.alignment.page import Example, alignment_page
+    from nmt.alignment.word_weights import display_pieces, display_weights, lost_words
     from nmt.files.atomic import write_lines
 
-    origin = "own translation" if options.tgt is None else "force-decoded"
     signed = options.granularity == "piece" and translator.attention.signed
-    if options.format == "html":
+    lost = LostWords({"source": options.src, "target": str(options.tgt)})
+    examples: list[Example] = []
+    for number, pair, aligned in pairs:
+        gold = None if pair.links is None else frozenset((*pair.links, *pair.possible))
+        if options.granularity == "piece":
+            display = display_pieces(aligned, signed=signed)
+        else:
+            display = display_weights(aligned, split=gold is None)
+            for side, words in lost_words(aligned):
+                lost.add(number - 1, side, words)
+        examples.append(Example(number, *display, gold))
+    lost.warn()
+    if options.format != "html":
+        return [
+            (example.number, partial(save_heatmap, *example[1:4], signed=signed, gold=example.gold))
+            for example in examples
+        ]
+
+    def save(file: Path, title: str) -> None:
         page = alignment_page(
-            list(_page_examples(examples, options)),
+            examples,
             title=f"Alignments of {Path(options.src).name} by {Path(options.model).resolve().name}",
             attention=translator.attention.name,
-            note=f"{origin}, by {options.granularity}",
+            note=f"{_origin(options)}, by {options.granularity}",
             signed=signed,
-            heading=options.title,
         )
-        file = Path(options.output, ALIGNMENTS)
         write_lines(file, page.rstrip("\n").split("\n"))
-        yield file
-        return
-    for number, weights, source, target, gold in examples:
-        file = Path(options.output, f"{number:04}.{options.format}")
-        title = _title(options, translator, "", f"{number}, {origin}")
-        save_heatmap(weights, source, target, file, title=title, signed=signed, gold=gold)
-        yield file
+
+    return [(0, save)]
 
 
-def _slots(
-    pairs: Sequence[Pair], options: HeatmapOptions, translator: Translator
-) -> Iterator[tuple[int, Translation, Slots]]:
-    """Yield number, pieces and weights of the slots of each pair. Raises UserError if they cannot be drawn."""
+def _draw_slots(
+    pairs: Sequence[tuple[int, Pair, Translation]], options: HeatmapOptions, translator: Translator
+) -> list[Picture]:
+    """Return a picture of each pair that shows which slot each weight comes from.
+
+    Raises UserError if the slots cannot be drawn.
+    """
+    from nmt.alignment.heatmap import save_slots
+    from nmt.alignment.word_weights import piece_labels
     from nmt.inference.forced_decoding import slot_weights
 
-    if options.tgt is None:
-        pairs, _ = _translate(pairs, options, translator)
-    for row, pair, aligned in _aligned(pairs, options, translator):
+    pictures: list[Picture] = []
+    for number, pair, aligned in pairs:
         slots = slot_weights(translator, pair.source, pair.target)
         if slots is None or min(slots.write.min(), slots.read.min()) < 0:  # also of kernels whose sums are positive
             reason = "keeps every source state" if slots is None else "has negative weights"
             name = translator.attention.name
-            raise UserError(f"slots=true: {name} attention {reason}; use a model with slots, such as attention=memory")
-        yield row + 1, aligned, slots
-
-
-def _draw_slots(
-    slots: Sequence[tuple[int, Translation, Slots]], options: HeatmapOptions, translator: Translator
-) -> Iterator[Path]:
-    """Draw which slot each weight comes from, and yield each file as soon as it is complete."""
-    from nmt.alignment.heatmap import save_slots
-    from nmt.alignment.word_weights import piece_labels
-
-    for number, aligned, weights in slots:
-        file = Path(options.output, f"{number:04}.{options.format}")
-        labels = (piece_labels(aligned.source_tokens), piece_labels(aligned.tokens))
-        save_slots(*weights, *labels, file, title=_title(options, translator, ", slots", f"{number}"))
-        yield file
-
-
-def _title(options: HeatmapOptions, translator: Translator, drawn: str, line: str) -> str:
-    """Return the title of a picture, empty with ``title=false``."""
-    model = Path(options.model).resolve().name
-    title = f"{model}, {translator.attention.name} attention{drawn}\n{Path(options.src).name}, line {line}"
-    return title if options.title else ""
-
-
-def _page_examples(examples: Sequence[Example], options: HeatmapOptions) -> Iterator[Example]:
-    """Yield the examples that are small enough for a page, and warn of the others."""
-    for example in examples:
-        if example.weights.size <= MAX_PAGE_CELLS:
-            yield example
-        else:
-            height, width = example.weights.shape
-            print_message(
-                f"warning: {options.src}:{example.number}: {width:,} × {height:,} {options.granularity}s are too many "
-                "for a page, skipped; use format=png"
+            raise UserError(
+                f"granularity=slot: {name} attention {reason}; use a model with slots, such as attention=memory"
             )
+        labels = piece_labels(aligned.source_tokens), piece_labels(aligned.tokens)
+        pictures.append((number, partial(save_slots, *slots, *labels)))
+    return pictures
