@@ -27,11 +27,9 @@ from nmt.errors import UserError  # noqa: E402
 from nmt.inference.translation import NO_TRANSLATION, Translation  # noqa: E402
 from nmt.search.options import SearchOptions  # noqa: E402
 from nmt.server.app import Languages, Server  # noqa: E402
-from nmt.server.fields import Limits  # noqa: E402
 from nmt.server.models import ServedModel  # noqa: E402
 
 JSON = "application/json"
-LIMITS = Limits(max_characters=200, max_texts=5)
 
 
 class Upper:
@@ -140,7 +138,7 @@ def serving(
     models = {name: ServedModel(translator, max_waiting=max_waiting) for name, translator in translators.items()}
     server = Server(
         languages=Languages(dict.fromkeys(pairs, models), SearchOptions(), sentences),
-        **{"limits": LIMITS, "log": False, **settings},
+        **{"max_characters": 200, **settings},
     )
     listener = listen("127.0.0.1", 0)
     running = uvicorn.Server(uvicorn.Config(server.app(), log_level="error", ws="none", timeout_graceful_shutdown=5))

@@ -56,7 +56,7 @@ def main() -> None:
                 "languages=a:b",
                 f"engine={engine}",
             ),
-            *(f"threads={args.threads}", f"search.beam_size={args.beam}", "log=false", "port=PORT"),
+            *(f"threads={args.threads}", f"search.beam_size={args.beam}", "port=PORT"),
             *(f"search.min_length={steps}", f"search.max_length={steps}"),
         ]
         for engine in ("onnx", "onnx-int8")

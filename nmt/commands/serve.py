@@ -55,10 +55,8 @@ class ServeOptions(EngineOptions):
     keys: str | None
     origins: list[str]
     max_characters: Count | None
-    max_texts: Count
     max_waiting: Count
     timeout_s: Annotated[float, Above(0), AtMost(86_400)]
-    log: bool
     sentences: bool
 
     def __post_init__(self) -> None:
@@ -95,7 +93,6 @@ def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str])
     import uvicorn
 
     from nmt.server.app import Languages, Server
-    from nmt.server.fields import Limits
     from nmt.server.models import ServedModel
 
     models = {
@@ -107,11 +104,10 @@ def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str])
     }
     server = Server(
         languages=Languages(models, options.search, options.sentences),
-        limits=Limits(max_characters=options.max_characters, max_texts=options.max_texts),
+        max_characters=options.max_characters,
         keys=keys,
         origins=options.origins,
         timeout_s=options.timeout_s,
-        log=options.log,
     )
     return uvicorn.Config(
         server.app(),

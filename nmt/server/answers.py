@@ -16,7 +16,7 @@ from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import MAX_LENGTH_CEILING
-from nmt.server.reading import Refused
+from nmt.server.fields import Refused
 
 END = "</s>"
 CUT = f"a translation was cut after {counted(MAX_LENGTH_CEILING, 'piece')}; send shorter sentences"

@@ -29,10 +29,22 @@ from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
 from nmt.search.options import LANGUAGE, SearchOptions
 from nmt.server.answers import CUT, MAX_WEIGHTS, Details, properties_of, require_few_weights, slots_problem
-from nmt.server.fields import MOST, Choice, Detect, Fields, Limits, Term, Translate, TranslateInDetail, validate
+from nmt.server.fields import (
+    MAX_TEXTS,
+    MOST,
+    Choice,
+    Detect,
+    Fields,
+    Refused,
+    Term,
+    Translate,
+    TranslateInDetail,
+    logged,
+    read_fields,
+    validate,
+)
 from nmt.server.models import ServedModel, Work
 from nmt.server.page import translation_page
-from nmt.server.reading import Refused, logged, read_fields
 from nmt.server.streams import EventStream
 from nmt.text.glossary import combined_glossary
 
@@ -88,11 +100,10 @@ class Server:
     """
 
     languages: Languages
-    limits: Limits
+    max_characters: int | None = None  # of a text
     keys: Sequence[str] = ()
     origins: Sequence[str] = ()
     timeout_s: float = 60.0
-    log: bool = True
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry, init=False)
 
     def __post_init__(self) -> None:
@@ -156,8 +167,7 @@ class Server:
             def record() -> None:
                 elapsed = time.perf_counter() - started
                 self.seconds.labels(path, response.status_code).observe(elapsed)
-                if self.log:
-                    print_message(f"{request.method} {path} {response.status_code} {elapsed:.3f} s")
+                print_message(f"{request.method} {path} {response.status_code} {elapsed:.3f} s")
 
             if isinstance(response, EventStream):
                 response.on_end = record
@@ -175,7 +185,7 @@ class Server:
             key = str(fields.get("api_key") or bearer).encode()
             if not any([hmac.compare_digest(key, known.encode()) for known in self.keys]):
                 raise Refused(403, "api_key: missing or unknown; send a key of this server")
-        return validate(model, fields, self.limits)
+        return validate(model, fields, self.max_characters)
 
     async def wait_for(self, future: Future[Any], request: Request) -> Any:
         """Return the result of a future. Raises Refused if the client disconnects, or if it takes too long."""
@@ -308,8 +318,8 @@ class Server:
             for name, model in of_pair.items()
         ]
         limits = {
-            "characters": self.limits.max_characters,
-            "texts": min(self.limits.max_texts, *(model.max_waiting for model in self.languages.all_models)),
+            "characters": self.max_characters,
+            "texts": min(MAX_TEXTS, *(model.max_waiting for model in self.languages.all_models)),
             "n_best": MOST,
             "weights": MAX_WEIGHTS,
         }
@@ -326,7 +336,7 @@ class Server:
     async def frontend_settings(self, _: Request) -> Response:
         """Show the settings for LibreTranslate's clients."""
         source, target = next(iter(self.languages.models))
-        limit = self.limits.max_characters
+        limit = self.max_characters
         return JSONResponse(
             {
                 "apiKeys": bool(self.keys),

@@ -15,7 +15,7 @@ from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.server.answers import Details, translation_json
-from nmt.server.reading import Refused
+from nmt.server.fields import Refused
 
 LINES_AT_ONCE = 64  # maximum of a batch; further lines wait for the next one
 LINES_OF_A_REQUEST = 16  # in one batch while others wait, so that a long request does not delay the short ones

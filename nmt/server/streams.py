@@ -13,8 +13,8 @@ from typing import Any
 from starlette.responses import StreamingResponse
 
 from nmt.inference.bulk import Failure
+from nmt.server.fields import logged
 from nmt.server.models import ServedModel, Work
-from nmt.server.reading import logged
 
 Answers = Sequence[Any]  # in JSON, or failures
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nginx would keep events back

@@ -27,7 +27,6 @@ from served import serving  # noqa: E402
 from nmt.commands.serve import listen, model_folders, serve  # noqa: E402
 from nmt.inference.translator import Translator  # noqa: E402
 from nmt.search.options import SearchOptions  # noqa: E402
-from nmt.server.fields import Limits  # noqa: E402
 
 LINES = ["a cat sleeps", "the small dog sees a red house", "red", "a red cat sees the small house"] * 8
 
@@ -36,8 +35,7 @@ LINES = ["a cat sleeps", "the small dog sees a red house", "red", "a red cat see
 def test_answers_equal_translations_alone(model: Path) -> None:
     translator = Translator.load(model, engine="torch", threads=1)
     best = {line: translator.translate([line], SearchOptions(n_best=3))[0] for line in {*LINES}}
-    limits = Limits(max_characters=None, max_texts=100)
-    with serving(max_waiting=1000, limits=limits) as client, ThreadPoolExecutor(8) as pool:
+    with serving(max_waiting=1000) as client, ThreadPoolExecutor(8) as pool:
         client.model.translator = translator
         assert list(pool.map(client.translate, LINES)) == [best[line].text for line in LINES]
         status, answer = client.post("/v1/translate", q=LINES, source="en", target="de", n_best=3)
@@ -50,7 +48,15 @@ def test_answers_equal_translations_alone(model: Path) -> None:
 @contextmanager
 def server_of(model: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Yield the process of a server, and its address."""
-    words = (f"model={model}", "languages=en:de", "port=0", "threads=1", "max_texts=5000", "max_waiting=5000", *words)
+    words = (
+        f"model={model}",
+        "languages=en:de",
+        "port=0",
+        "threads=1",
+        "max_characters=null",
+        "max_waiting=5000",
+        *words,
+    )
     command = [sys.executable, "-m", "nmt.commands.programs", "serve", *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -58,11 +64,11 @@ def server_of(model: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str],
 
 
 def translate_many(url: str) -> list[str]:
-    body = json.dumps({"q": LINES * 50, "source": "en", "target": "de"}).encode()
+    body = json.dumps({"q": "\n".join(LINES * 50), "source": "en", "target": "de"}).encode()
     request = urllib.request.Request(f"{url}/translate", body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request) as answer:
-        texts: list[str] = json.loads(answer.read())["translatedText"]
-    return texts
+        text: str = json.loads(answer.read())["translatedText"]
+    return text.split("\n")
 
 
 @pytest.mark.thorough

@@ -17,12 +17,10 @@ from commands.processes import wait_until
 from served import JSON, Client, Upper, serving
 
 from nmt.inference.translation import Translation
-from nmt.server import reading
-from nmt.server.fields import Limits
+from nmt.server import fields as fields_module
 
 FORM = "application/x-www-form-urlencoded"
 PAIR = {"source": "en", "target": "de"}
-MANY = Limits(max_characters=None, max_texts=1000)
 PART = '--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
 MULTIPART = "".join(PART % part for part in [("q", "ün"), ("source", "en"), ("target", "de")]) + "--x--\r\n"
 
@@ -118,7 +116,7 @@ def test_each_request_has_its_own_glossary(client: Client) -> None:
 
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "/translate": [
-        *(({"q": q}, "q: ") for q in (None, "", [], 3, ["a", 3], "x" * 201, ["a", "x" * 201], ["x"] * 6, "too long")),
+        *(({"q": q}, "q: ") for q in (None, "", [], 3, ["a", 3], "x" * 201, ["a", "x" * 201], ["x"] * 101, "too long")),
         ({"source": "fr"}, "fr to de: not supported; this server"),
         *(({"target": target}, "target: ") for target in (["de"], None)),
         ({"format": "pdf"}, "format: "),
@@ -219,7 +217,7 @@ def test_body_above_the_limit_is_not_read(client: Client, length: bytes) -> None
 
 
 def test_slow_bodies_end_and_delay_nobody(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "BODY_S", 1.0)
+    monkeypatch.setattr(fields_module, "BODY_S", 1.0)
     slow = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(64)]
     for connection in slow:
         connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{")
@@ -245,29 +243,29 @@ def test_overload_is_refused_and_what_waits_is_answered() -> None:
 
 
 def test_a_long_request_does_not_delay_a_short_one() -> None:
-    with serving(limits=MANY, max_waiting=1000) as client, ThreadPoolExecutor(3) as pool:
+    with serving(max_waiting=1000) as client, ThreadPoolExecutor(3) as pool:
         client.translator.released.clear()
         blocked = pool.submit(client.translate, "a")
         wait_until(lambda: client.translator.batches)
-        long = pool.submit(client.translate, ["long"] * 500)
-        wait_until(lambda: client.model.waiting == 500)
+        long = pool.submit(client.translate, ["long"] * 100)
+        wait_until(lambda: client.model.waiting == 100)
         short = pool.submit(client.translate, "short")
-        wait_until(lambda: client.model.waiting == 501)
+        wait_until(lambda: client.model.waiting == 101)
         client.translator.released.set()
-        assert (blocked.result(), short.result(), long.result()) == ("A", "SHORT", ["LONG"] * 500)
+        assert (blocked.result(), short.result(), long.result()) == ("A", "SHORT", ["LONG"] * 100)
         assert "short" in client.translator.batches[1]
 
 
 @pytest.mark.parametrize("path", ["/translate", "/v1/translate"])
 def test_client_that_leaves_and_request_that_takes_too_long_are_dropped(path: str) -> None:
-    with serving(limits=MANY, max_waiting=1000, timeout_s=2.0) as client, ThreadPoolExecutor(2) as pool:
+    with serving(max_waiting=1000, timeout_s=2.0) as client, ThreadPoolExecutor(2) as pool:
         client.translator.released.clear()
         first = pool.submit(client.translate, "a")
         wait_until(lambda: client.translator.batches)
         leaving = http.client.HTTPConnection("127.0.0.1", client.port)
         stream = {"stream": True} if path == "/v1/translate" else {}
-        leaving.request("POST", path, json.dumps({"q": ["left"] * 500, **stream}), {"Content-Type": JSON})
-        wait_until(lambda: client.model.waiting == 500)
+        leaving.request("POST", path, json.dumps({"q": ["left"] * 100, **stream}), {"Content-Type": JSON})
+        wait_until(lambda: client.model.waiting == 100)
         if stream:
             leaving.getresponse().close()
         leaving.close()
@@ -333,7 +331,7 @@ def test_named_models_of_one_pair() -> None:
 
 def test_stream_has_the_answers_in_order_and_goes_on_after_a_line_that_fails() -> None:
     lines = [*"abcdefg" * 5, "too long", "", "z"]
-    with serving(limits=MANY) as client:
+    with serving() as client:
         events = client.stream(q=lines, n_best=2)
         assert [(name, fields.get("index")) for name, fields in events if name != "translation"] == [
             ("error", 35),
