@@ -32,12 +32,12 @@ class AlignmentScores(NamedTuple):
 
     precision: float
     recall: float
-    error_rate: float
+    aer: float
 
 
 def alignment_error_rate(hypotheses: Sequence[Collection[Link]], golds: Sequence[Links]) -> float:
     """Return the AER over a corpus; see ``AlignmentScores``."""
-    return alignment_scores(hypotheses, golds).error_rate
+    return alignment_scores(hypotheses, golds).aer
 
 
 def alignment_scores(hypotheses: Sequence[Collection[Link]], golds: Sequence[Links]) -> AlignmentScores:
@@ -71,15 +71,6 @@ def read_both(alignments: str, links: str, sides: tuple[str, str] | None) -> tup
     if not any(hypotheses):
         print_message(f"warning: {alignments}: no links in {counted(len(hypotheses), 'line')}")
     return hypotheses, read_gold(links, sentences)
-
-
-def score_lines(scores: AlignmentScores, method: str = SIGNATURES["aer"]) -> list[str]:
-    """Return one line per score: name, value, definition."""
-    return [
-        f"precision {scores.precision:.4f}  {SIGNATURES['precision']}",
-        f"recall {scores.recall:.4f}  {SIGNATURES['recall']}",
-        f"AER {scores.error_rate:.4f}  {method}",
-    ]
 
 
 class LostWords:

@@ -14,8 +14,8 @@ from nmt.commands.options import (
     command,
     load_model,
     require_attention,
+    require_with,
     warn_of_line,
-    warn_of_unspaced,
 )
 from nmt.commands.streams import GROUP, STDIN, input_groups, line_counter, line_writer
 from nmt.errors import UserError, counted
@@ -41,9 +41,8 @@ class AlignOptions(ModelOptions):
     tgt: str | None
 
     def __post_init__(self) -> None:
-        if (self.src is None) != (self.tgt is None):
-            missing = "src" if self.src is None else "tgt"
-            raise UserError(f"{missing}=null: a file of one side is not enough; add {missing}=FILE")
+        require_with(self, "src", "tgt")
+        require_with(self, "tgt", "src")
 
 
 @command(HELP, AlignOptions)
@@ -60,9 +59,6 @@ def align(options: AlignOptions) -> None:
         lost = LostWords({"source": options.src or STDIN, "target": options.tgt or STDIN})
         done = 0
         for sources, targets in groups:
-            if not done:
-                warn_of_unspaced("source", sources)
-                warn_of_unspaced("target", targets)
             warn = warn_of_line(options.src or STDIN, "it is not aligned", first=done)
             on_lost = partial(lost.add, first=done)
             links = forced_links(translator, sources, targets, on_failure=warn, on_lost=on_lost)

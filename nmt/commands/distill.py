@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from nmt.commands.options import command, load_model, refuse_both
 from nmt.commands.streams import GROUP, line_writer, require_stdout
-from nmt.commands.translate import WorkerCount, WorkerOptions, shard_results_of
+from nmt.commands.translate import WorkerCount, WorkerOptions, shard_results_of, shown
 from nmt.data.pair import Pair
 from nmt.data.text_files import iterate_lines, iterate_pairs
 from nmt.errors import UserError, counted
@@ -120,7 +120,6 @@ def distill(options: DistillOptions) -> None:
             translator = load_model(options.model, options.load_settings)
             rows = _translated(options, translator, shards)
             lowercase = translator.lowercase
-            del translator  # each worker loads its own
         drops = options.rejected == "drop" or options.add_original
         distillation = Distillation(min_chrf=options.min_chrf, drops=drops, lowercase=lowercase)
         written = _write(rows, distillation, folder, add_original=options.add_original)
@@ -143,7 +142,7 @@ def _translated(options: DistillOptions, translator: Translator, shards: ExitSta
             waiting.append(group)
             yield [pair.source for pair in group]
 
-    results = shards.enter_context(shard_results_of(translator, options, groups(), input=options.src))
+    results = shown(shards.enter_context(shard_results_of(translator, options, groups())), options.src)
     has_lists = options.search.n_best > 1
     lists = (n_best_lists(done.output) if has_lists else ([text] for text in done.output) for done in results)
     return (row for group in lists for row in zip(waiting.popleft(), group, strict=True))

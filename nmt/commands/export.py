@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.commands.options import command, load_model, output_folder
+from nmt.commands.options import command, load_model
 from nmt.commands.streams import require_stdout
 from nmt.errors import UserError
+from nmt.files.atomic import create_folder
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
 from nmt.inference.run_files import CARD_FILE, has_adapter
 from nmt.settings.arguments import Count
@@ -55,7 +56,7 @@ def export(options: ExportOptions) -> None:
             raise UserError(f"model={options.model}: graphs with an adapter need a new folder; add output=FOLDER")
         print_files(_write(options))
         return
-    with output_folder(Path(options.output)) as folder:
+    with create_folder(Path(options.output)) as folder:
         _write(options, folder)
     print_files(Path(options.output))
     print(f"translate with: nmt-translate {shlex.join([f'model={options.output}'])} < in.txt > out.txt")

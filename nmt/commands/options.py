@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -15,15 +14,12 @@ from typing import TYPE_CHECKING, TypeVar
 from nmt.commands.streams import GROUP, require_stdout
 from nmt.config.overrides import config_dir
 from nmt.config.plain import read_options
-from nmt.data.invisible import remove_invisible
 from nmt.errors import UserError, print_message
-from nmt.files.atomic import create_folder
 from nmt.inference.engines import EngineName, LoadSettings
 from nmt.inference.translation import CUT, cuts
 from nmt.search.options import SearchOptions
 from nmt.settings.arguments import Threads
 from nmt.system.progress import Progress
-from nmt.text.writing import lacks_spaces
 
 Options = TypeVar("Options")
 Command = Callable[[list[str]], None]
@@ -122,6 +118,14 @@ def refuse_both(options: object, key: str, *others: str) -> None:
             raise UserError(f"{key}={value}: {other}={given} is given too; give only one of them")
 
 
+def require_with(options: object, key: str, *others: str) -> None:
+    """Raise UserError if the setting ``key`` is given, but one of the ``others`` is not."""
+    value = getattr(options, key)
+    for other in others if value is not None else ():
+        if getattr(options, other) is None:
+            raise UserError(f"{other}=null: needed with {key}={value}; add {other}=FILE")
+
+
 def load_model(folder: str | list[str], settings: LoadSettings) -> Translator:
     """Load the translator of ``folder``, or of an ensemble.
 
@@ -170,45 +174,6 @@ def warn_of_line(name: str, consequence: str, *, first: int = 0, separator: str 
     return warn
 
 
-def warn_of_cuts(groups: Iterable[list[Translation]], warn: Callable[[int, str], None]) -> Iterator[list[Translation]]:
-    """Yield the groups, and call ``warn`` for each translation in them that was cut."""
-    done = 0
-    for translations in groups:
-        for row, reason in cuts(translations, done):
-            warn(row, reason)
-        done += len(translations)
-        yield translations
-
-
-def warn_of_unspaced(side: str, lines: Iterable[str]) -> bool:
-    """Warn if the words of lines have no spaces between them. Return whether lines have words."""
-    text = [line for line in lines if line.strip()]
-    if lacks_spaces(text):
-        fix = "split this text and the training text into words with another program"
-        print_message(f"warning: {side}: a word ends at a space, but its lines have hardly any; {fix}")
-    return bool(text)
-
-
-def warn_of_unused_glossary(
-    translator: Translator, groups: Iterable[list[str]], search: SearchOptions, *, markup: bool = False
-) -> Iterable[list[str]]:
-    """Return groups that warn at their end if no line has a term of ``search.glossary``.
-
-    They do not keep the model, which would stay in memory.
-    """
-    if search.glossary is None:
-        return groups
-    from nmt.inference.markup import MARKUP
-    from nmt.text import glossary
-
-    invisible = translator.loaded_model.properties.remove_invisible
-
-    def text(line: str) -> str:
-        return remove_invisible(html.unescape(MARKUP.sub("", line)) if markup else line, invisible)
-
-    return glossary.warn_if_unused(groups, search.glossary, text)
-
-
 def translate_lines(
     translator: Translator,
     lines: Sequence[str],
@@ -227,29 +192,13 @@ def translate_lines(
     translations: list[Translation] = []
     groups = ([*lines[first : first + GROUP]] for first in range(0, len(lines), GROUP))
     translated = translator.translate_groups(
-        warn_of_unused_glossary(translator, groups, search, markup=markup),
-        search,
-        alignments=alignments,
-        markup=markup,
-        on_failure=on_failure,
+        groups, search, alignments=alignments, markup=markup, on_failure=on_failure
     )
     with closing(translated):  # ends the threads at once after an error
-        for group in warn_of_cuts(translated, on_failure):
+        for group in translated:
+            for row, reason in cuts(group, len(translations)):
+                on_failure(row, reason)
             translations += group
             progress.show(len(translations))
     progress.close()
     return translations
-
-
-@contextmanager
-def output_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes ``path`` when the block succeeds; if a signal stops it, print a message.
-
-    Raises UserError if ``path`` exists or cannot be written.
-    """
-    try:
-        with create_folder(path) as temporary:
-            yield temporary
-    except KeyboardInterrupt:
-        print_message(f"stopped; {path} was not written; run the same command again")
-        raise

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt.commands.options import command, output_folder
+from nmt.commands.options import command
 from nmt.commands.streams import require_stdout
 from nmt.data.sources import DataSettings, is_prepared, load_pairs, source_problems
 from nmt.errors import counted, print_message
+from nmt.files.atomic import create_folder
 from nmt.settings.arguments import Count
 from nmt.settings.build import build, problems
 from nmt.training.settings import TextSettings
@@ -82,7 +83,7 @@ def _prepare_into(folder: Path, options: PrepareOptions) -> list[str]:
 
     data = options.data
     assert isinstance(data, DataSettings)
-    with output_folder(folder) as temporary:
+    with create_folder(folder) as temporary:
         pairs = load_pairs(data, trust=options.trust)
         prepared = prepare_text(pairs, data, options.tokenizer, temporary, workers=options.workers)
         return [*_summary(prepared, folder, data.block)]

@@ -61,22 +61,13 @@ def _exit_code(command: Callable[[list[str]], None], arguments: list[str], recei
 
 
 def _report(error: BaseException) -> int:
-    """Print the error and return its exit code. Never raises, except when a signal arrives."""
-    try:
-        if os.environ.get(TRACEBACK):
-            for line in "".join(traceback.format_exception(error)).splitlines():
-                print_message(line)
-        code, lines = describe_error(error)
-        for line in lines:
+    """Print the error and return its exit code."""
+    if os.environ.get(TRACEBACK):
+        for line in "".join(traceback.format_exception(error)).splitlines():
             print_message(line)
-    except MemoryError:
-        with contextlib.suppress(OSError):
-            os.write(2, b"error: not enough RAM; stop other programs, or give less text at once\n")
-        return USER_ERROR
-    except Exception:  # the error cannot even be printed
-        with contextlib.suppress(OSError):
-            os.write(2, f"error: internal error: {type(error).__name__}\n".encode("ascii", "replace"))
-        return INTERNAL_ERROR
+    code, lines = describe_error(error)
+    for line in lines:
+        print_message(line)
     return code
 
 
@@ -92,8 +83,6 @@ def describe_error(error: BaseException) -> tuple[int, list[str]]:
             return 128 + signal.SIGINT, ["interrupted"]
         case BrokenPipeError():
             return BROKEN_PIPE, []
-        case SystemExit(__context__=BrokenPipeError()):  # rich turns a broken pipe into this
-            return BROKEN_PIPE, []
         case SystemExit(code=int() | None):
             return int(error.code or 0), []
         case ModuleNotFoundError(name=str(name)) if not name.startswith("nmt"):
@@ -101,7 +90,7 @@ def describe_error(error: BaseException) -> tuple[int, list[str]]:
             fix = "install the toolkit with its dependencies: pip install nmt-memory-attention"
             return USER_ERROR, [f"error: the package {package} is not installed; {fix}"]
         case OSError(strerror=str()):
-            file = f"{_text(error.filename)}: " if error.filename is not None else ""
+            file = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
             return USER_ERROR, [f"error: {file}{error.strerror}; {suggest_fix(error)}"]
         case _ if is_out_of_memory(error):
             return USER_ERROR, ["error: not enough RAM; stop other programs, or give less text at once"]
@@ -124,10 +113,6 @@ def _line_of_trusted_code(error: BaseException) -> str | None:
             location = f"{frame.f_code.co_filename}:{line}"
     cause = error.__cause__ or error.__context__
     return location if location is not None or cause is None else _line_of_trusted_code(cause)
-
-
-def _text(path: object) -> str:
-    return os.fsdecode(path) if isinstance(path, bytes) else str(path)
 
 
 def _open_closed_streams() -> None:
@@ -163,21 +148,12 @@ def _stop_signals() -> Iterator[list[int]]:
         received.append(number)
         raise Interrupted(number)
 
-    def end(unraisable: sys.UnraisableHookArgs) -> None:
-        """End at once if Python has to ignore Interrupted, as in a destructor or in a lock of the import system."""
-        if not isinstance(unraisable.exc_value, Interrupted):
-            hook(unraisable)
-            return
-        os._exit(_report(unraisable.exc_value))
-
-    hook, sys.unraisablehook = sys.unraisablehook, end
     numbers = [number for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     for number in numbers:
         signal.signal(number, stop)
     try:
         yield received
     finally:
-        sys.unraisablehook = hook
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
 

@@ -21,7 +21,6 @@ from nmt.files.atomic import compressed, replace_file
 from nmt.files.compression import COMPRESSED
 
 GROUP = 512  # lines translated together: enough to fill batches, few enough for early results
-COUNTED_BYTES = 1 << 24
 BLOCK_BYTES = 1 << 18  # read from a pipe at a time
 
 
@@ -50,17 +49,15 @@ def full_groups(path: str | None) -> Iterator[list[str]]:
 
 
 def line_counter(path: str | None) -> Callable[[], float | None]:
-    """Return a function that returns about how many lines a regular file has, or stdin for None; None for others."""
-    return partial(_count_lines, path or "/dev/stdin")
+    """Return a function that counts the lines of a regular file that is not compressed; None for others."""
+    return partial(_count_lines, path)
 
 
-def _count_lines(path: str) -> float | None:
-    if path.endswith(COMPRESSED) or not os.path.isfile(path):
+def _count_lines(path: str | None) -> float | None:
+    if path is None or path.endswith(COMPRESSED) or not os.path.isfile(path):
         return None
-    with suppress(OSError, ZeroDivisionError), open(path) as file:
-        head = os.pread(file.fileno(), COUNTED_BYTES, 0)  # does not change what the command reads
-        return head.count(b"\n") * os.fstat(file.fileno()).st_size / len(head)
-    return None
+    with open(path, "rb") as file:
+        return sum(1 for _ in file)
 
 
 def _ready_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
@@ -178,21 +175,14 @@ def print_table(
     """Print a table on stdout, unless it is closed. Columns whose headings are ``numbers`` are aligned to the right."""
     if sys.stdout is None:  # closed, as by >&-
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(show_header=bool(headings))
-    for heading, *cells in zip(headings or rows[0], *rows, strict=True):
-        if heading in numbers:
-            table.add_column(heading, justify="right", min_width=max(map(len, cells)))
-        else:
-            table.add_column(heading, overflow="fold")  # never cut a name
-    for row in rows:
-        table.add_row(*row)
-    console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False, highlight=False)
+    table = [headings, *rows] if headings else rows
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    sides = [">" if heading in numbers else "<" for heading in headings or table[0]]
     if title:
-        console.print(title)
-    console.print(table, crop=False)  # a number that is cut is wrong
+        print(title)
+    for row in table:
+        cells = (f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
+        print("  ".join(cells).rstrip())
 
 
 def print_path(path: Path) -> None:

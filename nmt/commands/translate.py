@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -18,18 +18,17 @@ from nmt.commands.options import (
     refuse_same_files,
     require_attention,
     translate_lines,
-    warn_of_cuts,
     warn_of_line,
-    warn_of_unused_glossary,
 )
 from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, line_counter, line_writer
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
-from nmt.inference.translation import Done, ScoreColumn, alignment_lines, output_lines
+from nmt.inference.translation import Done, ScoreColumn, alignment_lines, cuts, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING
 from nmt.settings.arguments import AtLeast, AtMost
 from nmt.system.machine import usable_cores
 from nmt.system.progress import Progress
+from nmt.text.glossary import warn_if_unused
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
@@ -128,41 +127,38 @@ def translate(options: TranslateOptions) -> None:
                 translator,
                 options,
                 full_groups(options.input),
-                input=options.input,
                 scores=options.scores,
                 alignments=write_links is not None,
             )
             results = shards.enter_context(context)
-        del translator  # each worker loads its own
-        for result in results:
+        on_terminal = options.output is not None or not sys.stdout.isatty()
+        for result in shown(results, options.input, on_terminal=on_terminal):
             write(result.output)
             if write_links is not None:
                 write_links(result.links)
 
 
 def _translated(translator: Translator, options: TranslateOptions, prefixes: list[str] | None) -> Generator[Done]:
-    """Yield the results of the input lines, group by group, and show progress."""
-    interactive = options.input is None and sys.stdin is not None and sys.stdin.isatty()
-    if interactive:
+    """Yield the results of the input lines, group by group."""
+    if options.input is None and sys.stdin is not None and sys.stdin.isatty():
         print_message("Type a line and press Enter to see its translation; Ctrl-D ends.")
-    shown = not interactive and not (options.output is None and sys.stdout.isatty())
-    progress = Progress(total=line_counter(options.input), on_terminal=shown)
-    warn = warn_of_line(options.input or STDIN, EMPTY)
+    failures: list[tuple[int, str]] = []
     groups = translator.translate_groups(
-        warn_of_unused_glossary(translator, input_groups(options.input), options.search),
+        warn_if_unused(input_groups(options.input), options.search.glossary),
         options.search,
         prefixes=prefixes,
         alignments=bool(options.alignments),
-        on_failure=warn,
+        on_failure=lambda row, reason: failures.append((row, reason)),
     )
     done = 0
     with closing(groups):  # ends the threads at once if writing fails
-        for translations in warn_of_cuts(groups, warn):
+        for translations in groups:
             output = [*output_lines(translations, done, n_best=options.search.n_best, scores=options.scores)]
-            yield Done(len(translations), output, alignment_lines(translations) if options.alignments else [], [])
+            links = alignment_lines(translations) if options.alignments else []
+            warnings = [(row - done, reason) for row, reason in failures] + cuts(translations)
+            failures.clear()
+            yield Done(len(translations), output, links, warnings)
             done += len(translations)
-            progress.show(done)
-    progress.close()
 
 
 def _translate_page(translator: Translator, options: TranslateOptions, write: Callable[[Iterable[str]], None]) -> None:
@@ -181,20 +177,15 @@ def _translate_page(translator: Translator, options: TranslateOptions, write: Ca
     write(segments.fill(texts).split("\n")[:-1])
 
 
-@contextmanager
 def shard_results_of(
     translator: Translator,
     options: WorkerOptions,
     groups: Iterable[list[str]],
     *,
-    input: str | None,
     scores: ScoreColumn = False,
     alignments: bool = False,
-) -> Iterator[Iterator[Done]]:
-    """Yield the results of the shards, one for each group of lines of ``input``: see ``shard_results``.
-
-    Progress, and warnings about their lines, are printed on the way.
-    """
+) -> AbstractContextManager[Iterator[Done]]:
+    """Return a context with the results of the shards, one for each group of lines: see ``shard_results``."""
     assert options.model is not None
     from nmt.inference.shards import TranslateShard, shard_results
 
@@ -209,16 +200,15 @@ def shard_results_of(
         alignments=alignments,
         folder=Path(f"{options.output}.shards"),
     )
-    groups = warn_of_unused_glossary(translator, groups, options.search)
-    context = shard_results(translator, job, groups, workers)
-    del translator  # each worker loads its own
-    with context as results:
-        yield _shown(results, input)
+    return shard_results(translator, job, warn_if_unused(groups, options.search.glossary), workers)
 
 
-def _shown(results: Iterable[Done], path: str | None) -> Iterator[Done]:
-    """Yield the results of shards of the file ``path``, and print warnings about its lines, and progress."""
-    progress = Progress(total=line_counter(path))
+def shown(results: Iterable[Done], path: str | None, *, on_terminal: bool = True) -> Iterator[Done]:
+    """Yield the results of the lines of the file ``path``, and print progress and warnings about the lines.
+
+    ``on_terminal`` is false where results are printed on the same terminal.
+    """
+    progress = Progress(total=line_counter(path), on_terminal=on_terminal)
     done = 0
     for result in results:
         warn = warn_of_line(path or STDIN, EMPTY, first=done)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -140,19 +140,14 @@ def _add(targets: dict[str, str], source: str, target: str, where: str) -> None:
         raise UserError(f"{where}: has another target above; keep one of them")
 
 
-def warn_if_unused(groups: Iterable[list[str]], path: str, text: Callable[[str], str]) -> Iterator[list[str]]:
-    """Yield groups of lines, and warn at their end if no line has a term of the glossary in ``path``.
-
-    ``text`` returns the text of a line, without markup.
-    """
-    glossary = read_glossary(path)
-    used, blank = False, True
+def warn_if_unused(groups: Iterable[list[str]], path: str | None) -> Iterator[list[str]]:
+    """Yield groups of lines, and warn at their end if no line has a term of the glossary in ``path``."""
+    glossary = None if path is None else read_glossary(path)
+    used = glossary is None
     for lines in groups:
-        for line in () if used else map(text, lines):
-            blank = blank and not line.strip()
-            used = used or any(glossary.matches(line))
+        used = used or (glossary is not None and any(any(glossary.matches(line)) for line in lines))
         yield lines
-    if not used and not blank:
+    if not used:
         fix = "check its languages and capitals, and write term* for a term with endings"
         print_message(f"warning: search.glossary={path}: no term occurs in the text; {fix}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -53,8 +52,6 @@ _EUROPEAN = LazyPattern(
 )
 JAPANESE_KANA = 0.1  # share of kana among kana and Chinese characters; Chinese text has a few in names
 LONG_WORD = 20  # mean length of words, in characters, that no spaced script but the European ones reaches
-# Mean length of words, in characters: split Chinese has 2, and split Thai, Khmer and Burmese have 4 to 7.
-UNSPLIT = {"Chinese": 6, "Japanese": 6, "unspaced": 10}
 
 Kind = Literal["spaced", "Korean", "Chinese", "Japanese", "unspaced"]
 
@@ -95,12 +92,6 @@ def writing_of(lines: Iterable[str]) -> Writing:
 def is_letter(character: str) -> bool:
     """Return whether a character is a letter, or belongs to one, as the vowel signs of Hindi do."""
     return unicodedata.category(character)[0] in "LM"
-
-
-def lacks_spaces(lines: Iterable[str]) -> bool:
-    """Return whether most words of a text are in a script without spaces, and no program has split them."""
-    text = "\n".join(lines)
-    return len(text) > UNSPLIT.get(writing_of([text]).kind, math.inf) * max(1, len(text.split()))
 
 
 def _spaced_writing(text: str, ascii_words: int) -> Writing:

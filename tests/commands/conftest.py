@@ -48,20 +48,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def exported(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of that model with its ONNX graphs. Only for reading."""
-    folder = shutil.copytree(model, tmp_path_factory.mktemp("exported") / "run")
-    export([f"model={folder}"])
-    return folder
-
-
-@pytest.fixture(scope="session")
 def deployment(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A deployment of that model, with the card of its run, in a folder without the run. Only for reading."""
     run = shutil.copytree(model, tmp_path_factory.mktemp("carded") / "run")
     (run / "card.md").write_text("# A model\n")
     folder = tmp_path_factory.mktemp("deployments") / "my_model"
     export([f"model={run}", f"output={folder}"])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def exported(model: Path, deployment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of that model with its ONNX graphs. Only for reading."""
+    folder = shutil.copytree(model, tmp_path_factory.mktemp("exported") / "run")
+    shutil.copytree(deployment, folder / "onnx")
     return folder
 
 

@@ -37,22 +37,6 @@ def test_links_of_files_and_of_stdin_are_those_of_forced_decoding(model: Path, f
     assert call(align, f"model={model}", stdin=text.encode()).lines == expected
 
 
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        ("小さな黒い犬が白い雪の中を走っている。", True),
-        ("小さな 黒い 犬 が 白い 雪 の 中 を 走って いる 。", False),
-        ("", False),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:.*of the tokens are")
-def test_text_whose_words_are_not_split_is_named(model: Path, files: Path, call: Call, line: str, named: bool) -> None:
-    """Its links are useless: a line is a word or two."""
-    write_lines("tgt", [line] * len(SOURCE))
-    error = call(align, f"model={model}", "src=src", "tgt=tgt").error
-    assert ("warning: target: " in error, "warning: source: " in error) == (named, False)
-
-
 @pytest.mark.parametrize("wrong", [b"the\tdog\tder Hund", b"a cat eine Katze", b"a\t\xff"])
 def test_pairs_before_a_wrong_line_are_aligned(
     wrong: bytes, model: Path, call: Call, printed: Callable[[], Printed]

@@ -1,18 +1,23 @@
-"""nmt-export: writes files that nmt-translate runs without torch."""
+"""nmt-export: its graphs give the results of torch without torch, in the run's folder and in a copied deployment."""
 
 from __future__ import annotations
 
+import re
 import shutil
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from builders import expect_error, refusal
-from commands.processes import run_without_torch
+from commands.processes import MAIN, finish, run_without_torch
 from commands.texts import TEXT, Call
 from small_text import SETTINGS
 
+from nmt.commands.evaluate import evaluate
 from nmt.commands.export import export
+from nmt.commands.heatmap import heatmap
 from nmt.commands.translate import translate
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair
@@ -22,8 +27,30 @@ from nmt.inference.translator import Translator
 from nmt.text.prepare import prepare
 from nmt.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.thorough
 
-@pytest.mark.thorough
+# Runs a command with sys.argv, and prints the distributions whose modules it imported, one per line, to stderr.
+COMMAND = """
+import importlib.metadata, sys
+{hide}
+from nmt.commands.shell import run
+from nmt.commands.translate import translate
+try:
+    run(translate)
+finally:
+    owners = importlib.metadata.packages_distributions()
+    files = [name for name, module in list(sys.modules.items()) if getattr(module, "__file__", None)]
+    names = {{owner for name in files for owner in owners.get(name.partition(".")[0], ())}}
+    print(*sorted(names), sep="\\n", file=sys.stderr)
+"""
+
+
+def run_translate(*words: str, hide: str = "") -> tuple[int, list[str], str]:
+    """Return exit code, lines of stdout, and stderr."""
+    code, out, error = finish(COMMAND.format(hide=hide), words, text=TEXT)
+    return code, out.decode().splitlines(), error.decode()
+
+
 def test_onnx_translations_equal_torch_and_need_no_torch(exported: Path, files: Path, call: Call) -> None:
     words = [f"model={exported}"]
     expected, error = call(translate, *words, "alignments=torch", "engine=torch", stdin=TEXT)
@@ -33,7 +60,28 @@ def test_onnx_translations_equal_torch_and_need_no_torch(exported: Path, files: 
     assert call(translate, *words, stdin=TEXT) == (expected, "engine: onnx\n")
 
 
-@pytest.mark.thorough
+def test_scores_and_heatmaps_of_an_engine_need_no_torch(exported: Path, files: Path, call: Call) -> None:
+    words = [f"model={exported}", "src=src", "search.max_length=9"]
+    expected = call(evaluate, *words, "tgt=tgt", "engine=torch").lines
+    assert run_without_torch("evaluate", [*words, "tgt=tgt", "engine=onnx"]).splitlines() == expected
+    heatmap([*words, "format=html", "output=torch", "engine=torch"])
+    run_without_torch("heatmap", [*words, "format=html", "output=onnx", "engine=onnx"])
+    pages = [Path(engine, "alignments.html").read_text("utf-8") for engine in ("torch", "onnx")]
+    weights = [[float(weight) for weight in re.findall(r'<td title="(\S+)"', page)] for page in pages]
+    assert len(weights[0]) > 9
+    np.testing.assert_allclose(weights[1], weights[0], atol=1e-3)
+
+
+def test_translating_writes_nothing_into_the_home_folder(exported: Path, tmp_path: Path) -> None:
+    """By default, onnxruntime stores events and an identifier of the machine there, and sends them."""
+    home = tmp_path / "home"
+    home.mkdir()
+    shell = 'exec env -i HOME="$HOME" PYTHONPATH="$PYTHONPATH" "$@"'  # it stores nothing where it finds CI=1
+    words = [f"model={exported}", "search.max_length=9"]
+    status, _, error = finish(MAIN.format("translate"), words, shell, b"a cat\n", env={"HOME": str(home)})
+    assert (status, [*home.rglob("*")]) == (0, []), error
+
+
 def test_an_export_of_one_engine_makes_it_the_default(exported: Path, tmp_path: Path, call: Call) -> None:
     run = shutil.copytree(exported, tmp_path / "run")
     expected = Translator.load(run, engine="onnx-int8").texts(["a cat", "the dog"])
@@ -43,25 +91,50 @@ def test_an_export_of_one_engine_makes_it_the_default(exported: Path, tmp_path: 
     assert printed == {*names, "onnx"}
     assert exported_engines(run) == ["onnx-int8"] and Translator.load(run).texts(["a cat", "the dog"]) == expected
     expect_error("engine", Translator.load, run, engine="onnx")
-    export([f"model={run}", "engine=onnx"])
-    assert exported_engines(run) == ["onnx"]
     refusal(Translator.load, (run / "onnx").rename(tmp_path / "graphs"), engine="torch")
 
 
-@pytest.mark.thorough
-def test_shortlist_is_learnt_from_a_corpus(make_model: Callable[..., Path], call: Call, tmp_path: Path) -> None:
+def test_a_shortlist_is_learned_from_the_text_of_the_run(make_model: Callable[..., Path], call: Call) -> None:
     model = make_model("MemoryAttention", slots=3)
     trained = load_folder(model)
     pairs = [Pair("the dog sees a cat", "der hund sieht eine katze"), Pair("a red house", "ein rotes haus")]
+    words = [f"model={model}", "engine=onnx", "shortlist=5"]
     other = Tokenizer.train(["quite another text"], vocab_size=280)
-    prepare({"train": pairs}, Filters(), SETTINGS, tmp_path / "other", tokenizers=(other, other))
-    expect_error("corpus", export, [f"model={model}", "shortlist=5", f"corpus={tmp_path}/other"])
-    corpus = tmp_path / "corpus"
-    prepare({"train": pairs}, Filters(), SETTINGS, corpus, tokenizers=(trained.source, trained.target))
-    words = [f"model={model}", "engine=onnx"]
-    export([*words, "shortlist=5", f"corpus={corpus}"])
+    for tokenizers in ((other, other), (trained.source, trained.target)):
+        shutil.rmtree(model / "data", ignore_errors=True)
+        prepare({"train": pairs}, Filters(), SETTINGS, model / "data", tokenizers=tokenizers)
+        if other in tokenizers:
+            expect_error("shortlist", export, words)
+    export(words)
     lines, error = call(translate, f"model={model}", "shortlist=true", stdin=TEXT)
     assert error == "engine: onnx\n" and len(lines) == 4
     listed = {piece for pair in pairs for piece in trained.target.pieces(trained.target.encode(pair.target))}
     translations = Translator.load(model, engine="onnx", shortlist=True).translate(["the dog", "a house"])
     assert {piece for translation in translations for piece in translation.tokens} <= {*listed, "</s>"}
+
+
+@pytest.mark.parametrize("engine", ["auto", "onnx-int8"])
+def test_a_copied_deployment_translates_with_the_listed_packages(
+    deployment: Path, model: Path, tmp_path: Path, engine: str
+) -> None:
+    place = shutil.copytree(deployment, tmp_path / "elsewhere")
+    code, lines, error = run_translate(f"model={place}", f"engine={engine}")
+    assert code == 0, error
+    if engine == "auto":
+        assert lines == Translator.load(model, engine="torch").texts(TEXT.decode().splitlines())
+    imported = {name.lower() for name in error.splitlines() if not name.startswith("engine: ")}
+    listed = dict(re.findall(r"(?m)^([\w-]+)(.*)$", (place / "requirements.txt").read_text()))
+    assert imported - {"nmt-memory-attention", "setuptools", "packaging"} <= {*listed}
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert {f"{name}{versions}" for name, versions in listed.items()} <= set(project["dependencies"])
+    assert not {"torch", "pytorch-lightning", "pyarrow", "sacrebleu", "matplotlib", "onnx", "onnxscript"} & {*listed}
+    assert (place / "card.md").read_text() == "# A model\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "key"), [(["model=RUN"], "engine=torch: torch "), (["model=COPY", "engine=torch"], "model=")]
+)
+def test_missing_torch_is_reported(deployment: Path, model: Path, words: list[str], key: str) -> None:
+    words = [word.replace("RUN", str(model)).replace("COPY", str(deployment)) for word in words]
+    code, _, error = run_translate(*words, hide="sys.modules['torch'] = None")
+    assert code == 2 and error.startswith(f"error: {key}")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from builders import expect_error, refusal, write_lines
+from builders import refusal, write_lines
 from commands.texts import Call
 
 from nmt.commands.prepare import prepare
 from nmt.text import prepare as prepare_module
 from nmt.text.prepare import open_prepared
-from nmt.text.tokenizer import Tokenizer
 
 SOURCE = ["the dog sees a cat", "", "a red house", "the cat sleeps", "a dog " * 30]
 TARGET = ["Der Hund sieht eine Katze", "nichts", "ein rotes Haus", "die Katze schläft", "ein Hund " * 30]
@@ -32,13 +30,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 TRAIN = ["data.train.src=a.en", "data.train.tgt=a.de", "output=mine", "tokenizer.vocab_size=290"]
 VALID = ["data.valid.src=b.en", "data.valid.tgt=b.de"]
-
-
-@pytest.fixture
-def made(files: Path) -> Path:
-    """A prepared folder."""
-    prepare([*TRAIN, *VALID, "output=made"])
-    return Path("made")
 
 
 def test_output_can_be_opened_and_every_pair_is_counted(files: Path, call: Call) -> None:
@@ -63,22 +54,10 @@ def test_two_lower_cased_vocabularies_without_a_validation_set(words: list[str],
     assert prepared.corpora["train"].targets()[0] == TARGET[0].lower()
 
 
-def test_given_tokenizer_is_used_unchanged(made: Path) -> None:
-    prepare([*TRAIN, *VALID, "tokenizer.model=made/source.model", "output=again"])
-    assert Path("again/source.model").read_bytes() == (made / "source.model").read_bytes()
-
-
-@pytest.mark.parametrize("text", ["", "[" * 100_000, '{"format": 2}', '{"lowercase": true, "tokenizer": {}}'])
-def test_damaged_settings_are_reported(made: Path, text: str) -> None:
-    (made / "settings.json").write_text(text)
-    assert "settings.json" in refusal(open_prepared, made)
-
-
-def test_a_missing_or_unrecorded_part_is_reported(made: Path) -> None:
-    shutil.copy(made / "train.arrow", made / "test.arrow")
-    expect_error("data.folder", open_prepared, made, needed=("train", "test"))
-    (made / "train.arrow").unlink()
-    expect_error("made/train.arrow", open_prepared, made)
+def test_given_tokenizer_is_used_unchanged(files: Path) -> None:
+    prepare([*TRAIN, *VALID])
+    prepare([*TRAIN, *VALID, "tokenizer.model=mine/source.model", "output=again"])
+    assert Path("again/source.model").read_bytes() == Path("mine/source.model").read_bytes()
 
 
 def test_ctrl_c_leaves_no_files(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,22 +75,3 @@ def test_a_full_disk_leaves_no_files(files: Path, full_disk: Callable[[int], Non
     full_disk(100_000)
     refusal(prepare, TRAIN)
     assert sorted(files.rglob("*")) == before
-
-
-ENGLISH = ["two small dogs run through the deep white snow", "an old woman reads a long letter at the window"]
-GERMAN = ["Zwei kleine Hunde laufen durch den tiefen weißen Schnee", "Eine alte Frau liest am Fenster einen Brief"]
-RUSSIAN = ["Две маленькие собаки бегут по глубокому снегу", "Старая женщина читает у окна длинное письмо"]
-OWN = ["tokenizer.model=[en.model,de.model]"]
-
-
-@pytest.mark.parametrize(
-    ("train", "valid", "named"), [("en", "de", None), ("ru", "de", "train source"), ("en", "ru", "valid target")]
-)
-def test_text_in_another_script_is_named(train: str, valid: str, named: str | None, files: Path, call: Call) -> None:
-    for name, lines in {"en": ENGLISH, "de": GERMAN, "ru": RUSSIAN}.items():
-        write_lines(name, lines * 15)
-        Path(f"{name}.model").write_bytes(Tokenizer.train(lines, vocab_size=325).to_bytes())
-    text = [f"data.train.src={train}", "data.train.tgt=de", "data.valid.src=en", f"data.valid.tgt={valid}"]
-    error = call(prepare, *TRAIN, *OWN, *text).error
-    warnings = [line.split(": ")[1] for line in error.splitlines() if line.startswith("warning: ")]
-    assert [name for name in warnings if name in ("train source", "valid target")] == ([named] if named else [])

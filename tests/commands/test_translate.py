@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from math import exp
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import expect_error, write_lines
 from commands.processes import MAIN, finish, start
 from commands.texts import Call, Printed
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nmt.commands import streams
+from nmt.commands import translate as module
+from nmt.commands.align import align
+from nmt.commands.evaluate import evaluate
 from nmt.commands.translate import translate
+from nmt.data.text_files import read_lines
+from nmt.inference.bulk import OnFailure
+from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
@@ -22,11 +33,111 @@ PROGRAM = MAIN.format("translate")
 LINES = ["the dog sees a cat", "", "a red house", "  \t ", "the cat\r", "ein\u2028Haus\x85 \x0b da", "日本 🙂 ▁"]
 
 
+class Echo:
+    """A translator that returns each line in capitals."""
+
+    def translate_groups(
+        self, groups: Iterable[list[str]], *_: object, on_failure: OnFailure, **__: object
+    ) -> Iterator[list[Translation]]:
+        for lines in groups:
+            yield [Translation(line.swapcase()) for line in lines]
+
+
+@pytest.fixture
+def echo(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, in which nmt-translate writes capitals."""
+    monkeypatch.setattr(module, "load_model", lambda *_, **__: Echo())
+    return files
+
+
+class Pipe(io.RawIOBase):
+    """A pipe whose reads return at most ``sizes`` bytes, one size after the other."""
+
+    def __init__(self, data: bytes, sizes: Iterable[int]) -> None:
+        self.data, self.sizes = data, iter(sizes)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        size = min(next(self.sizes, len(buffer)), len(buffer), len(self.data))
+        buffer[:size], self.data = self.data[:size], self.data[size:]
+        return size
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=12)
+
+
+@pytest.mark.thorough
+def test_every_line_of_a_pipe_is_written(echo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @settings(max_examples=50)
+    @given(st.lists(TEXT, max_size=8), st.booleans(), st.lists(st.integers(1, 20), max_size=30))
+    def check(lines: list[str], ends: bool, sizes: list[int]) -> None:
+        stdout = io.TextIOWrapper(io.BytesIO())
+        text = "".join(f"{line}\n" for line in lines)
+        if not ends and lines and lines[-1] and "\r" not in text:
+            text = text[:-1]
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Pipe(text.encode(), sizes), 16)))
+        monkeypatch.setattr(sys, "stdout", stdout)
+        translate(["model=unused", "input=-", "output=-"])
+        stripped = [line.removesuffix("\r") for line in lines]
+        read = [stripped[0].removeprefix("\ufeff"), *stripped[1:]] if lines else []
+        written = stdout.buffer.getvalue().decode()  # type: ignore[attr-defined]
+        assert written == "".join(f"{line.swapcase()}\n" for line in read)
+
+    check()
+
+
 def test_each_input_line_gives_one_output_line(model: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "GROUP", 3)
     lines, _ = call(translate, f"model={model}", stdin="\n".join(LINES).encode())
     assert lines == Translator.load(model).texts(LINES)
     assert [not line for line in lines] == [not line.strip() for line in LINES]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (align, "src=empty tgt=empty"),
+        (align, ""),
+        (translate, "input=empty output=out alignments=links"),
+        (translate, ""),
+    ],
+)
+def test_empty_input_gives_empty_output(command: Any, words: str, model: Path, files: Path, call: Call) -> None:
+    Path("empty").touch()
+    assert call(command, f"model={model}", *words.split()).lines == []
+    for name in ("out", "links") if "out=" in words else ():
+        assert Path(name).read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out.txt.gz"])
+def test_finished_lines_stay_beside_the_output_after_an_error(name: str, echo: Path) -> None:
+    words = ["model=unused", "input=in", f"output={name}"]
+    Path("in").write_bytes(b"a\nb\n\xff\nd\n")
+    Path(name).write_text("older")
+    for number in ("", 2):  # an existing file is not replaced
+        expect_error("in", translate, words)
+        assert list(read_lines(name.replace("txt", f"txt.unfinished{number}"))) == ["A", "B"]
+    Path("in").write_bytes(b"\xff\n")
+    expect_error("in", translate, words)
+    assert Path(name).read_text() == "older" and len([*echo.iterdir()]) == 6
+    Path("in").write_bytes(b"a\n")
+    translate(words)
+    assert list(read_lines(name)) == ["A"]
+
+
+@pytest.mark.parametrize("lines", [560, 1000])  # of 560 lines, the last are written when the file is complete
+def test_finished_lines_stay_if_the_disk_is_full(lines: int, echo: Path, full_disk: Callable[[int], None]) -> None:
+    write_lines("in", ["a" * 99] * lines)
+    full_disk(55_000)
+    expect_error("out", translate, ["model=unused", "input=in", "output=out"])
+    assert not Path("out").exists() and Path("out.unfinished").read_text().startswith(f"{'A' * 99}\n" * 500)
+
+
+def test_lines_before_invalid_bytes_are_translated(model: Path, call: Call, printed: Callable[[], Printed]) -> None:
+    expect_error("<stdin>", call, translate, f"model={model}", stdin=b"a cat\nthe dog\n\xff\xfe\na cat\n")
+    assert printed().lines == Translator.load(model).texts(["a cat", "the dog"])
 
 
 def test_pages_keep_their_form(model: Path, files: Path, call: Call) -> None:
@@ -40,21 +151,11 @@ def test_pages_keep_their_form(model: Path, files: Path, call: Call) -> None:
         assert lines == copied.split("\n")[:-1] and error.startswith("warning: <stdin>: ") == bool(copied)
 
 
-@pytest.mark.parametrize(
-    ("words", "line", "warns"),
-    [
-        ("", b"the dog", True),
-        ("", b"the hund", False),
-        ("format=html", b"the <b>d</b>og &amp;", True),
-        ("format=html", b"the h<i>un</i>d", False),
-    ],
-)
-def test_a_glossary_without_effect_is_named(
-    words: str, line: bytes, warns: bool, model: Path, files: Path, call: Call
-) -> None:
+def test_a_glossary_without_effect_is_named(model: Path, files: Path, call: Call) -> None:
     Path("terms").write_text("hund\tdog\n")
-    error = call(translate, f"model={model}", "search.glossary=terms", *words.split(), stdin=line + b"\na cat\n").error
-    assert error.count("warning: search.glossary=terms: ") == warns
+    for text, count in ((b"the dog\na cat\n", 1), (b"the dog\nthe hund\n", 0)):
+        error = call(translate, f"model={model}", "search.glossary=terms", stdin=text).error
+        assert error.count("warning: search.glossary=terms: ") == count
 
 
 @pytest.mark.parametrize(
@@ -82,9 +183,23 @@ def test_translation_of_a_very_long_line_is_cut_with_a_warning(model: Path, call
     assert error.startswith("warning: <stdin>:2: ") and error.count("\n") == 1
 
 
-def test_lines_before_invalid_bytes_are_translated(model: Path, call: Call, printed: Callable[[], Printed]) -> None:
-    expect_error("<stdin>", call, translate, f"model={model}", stdin=b"a cat\nthe dog\n\xff\xfe\na cat\n")
-    assert printed().lines == Translator.load(model).texts(["a cat", "the dog"])
+def test_a_source_too_long_for_the_attention_is_named(short_model: Path, files: Path, call: Call) -> None:
+    """A model for up to 20 pieces. The second of the three lines is longer."""
+    write_lines("src", ["a cat", "dog " * 30, "a cat"])
+    write_lines("tgt", ["eine Katze", "Hund", "Katze"])
+    write_lines("gold", ["0-0", "0-0 1-0", "0-0"])
+    for command, words, count in (
+        (translate, "input=src", 1),
+        (align, "src=src tgt=tgt", 1),
+        (evaluate, "src=src tgt=tgt links=gold", 2),  # it is not translated, and not aligned
+    ):
+        lines, error = call(command, f"model={short_model}", *words.split())
+        assert error.count("warning: src:2: source of ") == count
+        if command is not evaluate:
+            assert [bool(line) for line in lines] == [True, False, True]
+    page = f"<p>a<p>{'dog ' * 30}"
+    lines, error = call(translate, f"model={short_model}", "format=html", stdin=page.encode())
+    assert lines[0].endswith(f"<p>{'dog ' * 30}") and "warning: <stdin>: sentence 2: source of " in error
 
 
 @pytest.mark.thorough

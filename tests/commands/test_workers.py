@@ -90,10 +90,7 @@ def test_what_is_killed_or_stopped_continues_with_its_finished_shards(exported: 
     write_lines("in.txt", LINES * 4)
     translate([f"model={exported}", "engine=onnx", "input=in.txt", "output=expected"])
     kept = 0
-    for target, stop, code in (
-        ("worker", signal.SIGKILL, 2),
-        ("command", signal.SIGINT, 130),
-    ):
+    for target, stop, code in ("worker", signal.SIGKILL, 2), ("command", signal.SIGINT, 130):
         with start_translation(exported) as process:
             while process.poll() is None and finished_shards() < kept + 4:
                 time.sleep(0.002)

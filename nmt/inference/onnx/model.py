@@ -252,7 +252,7 @@ def open_onnx(root: Path, settings: LoadSettings) -> OnnxModel:
     Raises UserError if it is missing, damaged or of another model.
     """
     engine = settings.engine
-    assert engine not in ("auto", "torch")
+    assert engine == "onnx" or engine == "onnx-int8"
     if settings.device not in ("auto", "cpu"):
         raise UserError(f"device={settings.device}: engine={engine} runs on the CPU; use engine=torch")
     if not root.is_dir():
