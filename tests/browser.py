@@ -17,7 +17,6 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --disable-background-networking"
 )
-KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, " ": 32}
 
 
 class Browser:
@@ -60,12 +59,8 @@ class Browser:
         parsed: dict[str, Any] = json.loads(message)
         return parsed
 
-    def open(self, url: str, *, width: int = 1000, height: int = 800, dark: bool = False) -> None:
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
-        )
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+    def open(self, url: str, *, width: int = 1000) -> None:
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
         self.call("Page.navigate", url=url)
         self.wait("document.readyState === 'complete'")
 
@@ -87,13 +82,6 @@ class Browser:
 
     def type(self, text: str) -> None:
         self.call("Input.insertText", text=text)
-
-    def press(self, *keys: str, shift: bool = False) -> None:
-        for key in keys:
-            code = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key], "modifiers": 8 * shift}
-            printed = {"Enter": "\r", " ": " "}.get(key)
-            self.call("Input.dispatchKeyEvent", type="keyDown", **code, **({"text": printed} if printed else {}))
-            self.call("Input.dispatchKeyEvent", type="keyUp", **code)
 
     def point(self, selector: str, *, click: bool = False) -> None:
         """Move the mouse to the middle of the first element that a CSS selector finds."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from browser import CHROMIUM, Browser, browsing
@@ -41,8 +39,8 @@ def client() -> Iterator[Client]:
         yield client
 
 
-def open_page(browser: Browser, client: Client, **settings: Any) -> None:
-    browser.open(client.url + "/", **settings)
+def open_page(browser: Browser, client: Client) -> None:
+    browser.open(client.url + "/")
     browser.wait("document.querySelectorAll('#panels > section').length")
 
 
@@ -120,27 +118,6 @@ def test_words_are_shown_once_with_what_stands_between_them(
     assert browser.value("[...words.querySelectorAll('span')].map(word => word.textContent)") == labels
 
 
-def test_keyboard_reaches_words_and_slots(browser: Browser, client: Client) -> None:
-    open_page(browser, client)
-    browser.type(LINE)
-    browser.wait("document.querySelectorAll('.words.target').length === 2")
-    active = "document.activeElement.textContent"
-    browser.press("Tab")
-    assert browser.value(active) == "a"
-    browser.press("ArrowRight", "ArrowRight")
-    assert browser.value(active) == "dog" and browser.value(
-        "document.querySelector('.partners').textContent"
-    ).startswith("dog: ")
-    browser.press("Tab")
-    assert browser.value("document.activeElement.parentNode.className") == "words target"
-    browser.press("Tab", "Tab", shift=True)  # back to the text
-    browser.press("Tab", shift=True)
-    browser.press(" ")
-    browser.wait("document.querySelectorAll('.slots button').length === 4")
-    browser.press("Tab", "Tab", "ArrowRight", "Enter")
-    assert browser.value(active) == "2" and browser.value("document.activeElement.ariaPressed") == "true"
-
-
 def test_slots_colour_the_words_of_both_sides(browser: Browser, client: Client) -> None:
     open_page(browser, client)
     browser.type(LINE)
@@ -197,23 +174,6 @@ def test_dropped_file_has_one_line_out_per_line_in(
             assert result.read_bytes() == (expected.encode() if isinstance(expected, str) else expected)
 
 
-def test_file_goes_on_after_a_server_has_ended_a_stream(
-    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slow = Upper()
-    translate = slow.translate
-    monkeypatch.setattr(slow, "translate", lambda *args, **keys: time.sleep(0.3) or translate(*args, **keys))
-    (tmp_path / "slow.txt").write_text("é\n" * 40, "utf-8")
-    with serving(max_characters=100, translators={"a": slow}, timeout_s=0.8) as client:
-        open_page(browser, client)
-        browser.drop(tmp_path / "slow.txt")
-        browser.wait("document.querySelector('#state').textContent === 'Done.'")
-        result = browser.downloads / "slow.de.txt"
-        wait_until(result.exists)
-        assert result.read_text("utf-8") == "É\n" * 40
-        assert sum(map(len, slow.batches)) > 40  # the lines that were being translated at the end of the first stream
-
-
 def test_mistakes_have_messages_in_plain_words(browser: Browser) -> None:
     with serving(max_characters=100, keys=["secret"], translators={"a": Upper()}) as client:
         open_page(browser, client)
@@ -238,17 +198,3 @@ def test_mistakes_have_messages_in_plain_words(browser: Browser) -> None:
     browser.wait("document.querySelector('#message').textContent.includes('The server does not answer')")
     assert browser.value("document.querySelector('#text').value") == "too longz"
     assert not browser.value("document.querySelector('#retry').hidden")
-
-
-@pytest.mark.parametrize(("width", "dark"), [(1000, False), (400, True), (320, False)])
-def test_page_fits_its_window(width: int, dark: bool, browser: Browser, client: Client) -> None:
-    open_page(browser, client, width=width, dark=dark)
-    browser.type("שלום עולם\n" + LINE)
-    browser.point("#slots", click=True)
-    browser.wait("document.querySelectorAll('.words.target').length === 4")
-    assert browser.value("document.documentElement.scrollWidth") <= width
-    assert browser.value("getComputedStyle(document.querySelector('.words.source')).direction") == "rtl"
-    paper = browser.value("getComputedStyle(document.body).backgroundColor")
-    assert (paper == "rgb(21, 25, 30)") == dark
-    fields = "[...document.querySelectorAll('input, select, textarea, progress')]"
-    assert browser.value(f"{fields}.filter(field => !field.labels.length && !field.ariaLabelledByElements)") == []
