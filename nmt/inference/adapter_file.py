@@ -21,7 +21,7 @@ from nmt.files.atomic import replace_file
 from nmt.files.checkpoint import read_tensors
 from nmt.files.checksum import archive_fingerprint, fingerprint, require_format
 from nmt.inference.run_files import ADAPTER, MODEL_FILE
-from nmt.model.adapter import add_updates, matrices, updates
+from nmt.model.adapter import add_updates, updates
 from nmt.model.seq2seq import Seq2Seq
 
 FORMAT = 1
@@ -99,21 +99,10 @@ def read_adapter(folder: Path, *, key: str = "model") -> Adapter:
 
 def apply_adapter(model: Seq2Seq, adapter: Adapter) -> None:
     """Add the updates of the adapter to the weights of its base. Raises UserError unless they fit."""
-    named = matrices(model)
-    pairs = {}
-    for name in sorted({key.removesuffix(".A").removesuffix(".B") for key in adapter.tensors}):
-        a, b = (adapter.tensors.get(f"{name}.{part}") for part in ("A", "B"))
-        if a is None or b is None or name not in named or not _fits(named[name].weight, a, b):
-            raise UserError(f"{adapter.file}: {name}: not an update of a matrix of the model; train the adapter again")
-        pairs[name] = (a, b)
-    add_updates(model, pairs, scale=adapter.scale)
-
-
-def _fits(weight: Tensor, a: Tensor, b: Tensor) -> bool:
-    return (
-        a.is_floating_point()
-        and b.is_floating_point()
-        and a.ndim == b.ndim == 2
-        and a.shape[0] == b.shape[1]
-        and ((b.shape[0], a.shape[1]) == weight.shape)
-    )
+    names = {key.removesuffix(".A").removesuffix(".B") for key in adapter.tensors}
+    try:
+        pairs = {name: (adapter.tensors[f"{name}.A"], adapter.tensors[f"{name}.B"]) for name in sorted(names)}
+        add_updates(model, pairs, scale=adapter.scale)
+    except (KeyError, RuntimeError) as error:
+        problem = f"no updates of this model ({reason(error)})"
+        raise UserError(f"{adapter.file}: {problem}; train the adapter again") from None

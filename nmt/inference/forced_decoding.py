@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from nmt.alignment.word_weights import argmax_links, lost_words, word_weights
+from nmt.data.links import Link
 from nmt.errors import counted
 from nmt.inference.bulk import Failure, OnFailure, replace_failures, run_in_halves
 from nmt.inference.model_folder import TrainedModel
@@ -22,12 +24,12 @@ from nmt.system.machine import available_memory
 from nmt.text.specials import BOS
 from nmt.text.tokenizer import Tokenizer
 
-Result = TypeVar("Result")
 UNSCORED = Failure(SCORES_NOT_FINITE, of="pairs")
 OnLost = Callable[[int, str, list[str]], None]
 """Gets the row of a pair, from 0, the side ("source" or "target"), and its words that the tokenizer removes."""
 CPU_TOKENS = 1024  # in a batch: the scores of more do not fit in a cache, which takes 1.5 times as long
 GPU_TOKENS = 4096
+GROUP = 1024  # pairs whose alignments are in memory together
 BYTES_PER_LINK = 40  # of memory for each pair of a source and a target piece: the alignment and its copies
 BYTES_PER_SCORE = 12  # for each target piece and each piece of the vocabulary
 
@@ -48,7 +50,7 @@ def force_decode(
     SourceTooLong, and a pair whose probability or alignment is not finite raises UserError. With ``on_failure``, both
     call ``on_failure(row, reason)`` instead and the result is empty with a ``log_prob`` of -inf.
     """
-    return _results(translator, sources, targets, lambda _, decoding: decoding, NO_TRANSLATION, on_failure)
+    return replace_failures(_decoded(translator, sources, targets), failed=NO_TRANSLATION, on_failure=on_failure)
 
 
 def forced_links(
@@ -58,86 +60,72 @@ def forced_links(
     *,
     on_failure: OnFailure | None = None,
     on_lost: OnLost | None = None,
-) -> list[frozenset[tuple[int, int]]]:
+) -> list[frozenset[Link]]:
     """Return links (source word, target word) of each pair: every target word links to its largest weight.
 
-    Only the alignments of one batch are in memory at a time. A source that is too long, and a pair whose scores are not
-    finite, is handled as in ``force_decode``; its set of links is empty. ``on_lost`` is called for each side of a pair
-    that has words without pieces, and so without links.
+    Only the alignments of ``GROUP`` pairs are in memory at a time. A source that is too long, and a pair whose scores
+    are not finite, is handled as in ``force_decode``; its set of links is empty. ``on_lost`` is called for each side of
+    a pair that has words without pieces, and so without links.
     """
 
-    def link(row: int, decoding: Translation) -> frozenset[tuple[int, int]]:
-        if on_lost is not None:
-            for side, words in lost_words(decoding):
-                on_lost(row, side, words)
+    def link(row: int, decoding: Translation | Failure) -> frozenset[Link] | Failure:
+        if isinstance(decoding, Failure):
+            return decoding
+        for side, words in lost_words(decoding) if on_lost else ():
+            on_lost(row, side, words)  # type: ignore[misc]
         return argmax_links(word_weights(decoding))
 
-    return _results(translator, sources, targets, link, frozenset(), on_failure)
+    links = (link(*numbered) for numbered in enumerate(_decoded(translator, sources, targets)))
+    return replace_failures(links, failed=frozenset(), on_failure=on_failure)
 
 
-def _results(
-    translator: Reader,
-    sources: Sequence[str],
-    targets: Sequence[str],
-    convert: Callable[[int, Translation], Result],
-    failed: Result,
-    on_failure: OnFailure | None,
-) -> list[Result]:
-    """Return ``convert(row, decoding)`` for each pair, or ``failed`` for failures."""
+def _decoded(translator: Reader, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Translation | Failure]:
+    """Yield the result of each pair."""
     sources, targets = text_list(sources, "sources"), text_list(targets, "targets")
     if len(sources) != len(targets):
         raise ValueError(
             f"{counted(len(sources), 'source')}, {counted(len(targets), 'target')}: give one target per source"
         )
-
-    def decode(rows: slice) -> list[Result | Failure]:
-        results = {
-            row: convert(rows.start + row, decoding)
-            if np.isfinite(decoding.log_prob) and np.isfinite(decoding.alignment).all()  # type: ignore[arg-type]
-            else UNSCORED
-            for row, decoding in _decode_batches(translator, sources[rows], targets[rows])
-        }
-        return [results[row] for row in range(len(results))]
-
-    results = replace_failures(run_in_halves(decode, sources), failed=failed, on_failure=on_failure)
+    for first in range(0, len(sources), GROUP):
+        group = slice(first, first + GROUP)
+        yield from run_in_halves(partial(_decode, translator, sources[group], targets[group]), sources[group])
     translator.conclude_text()
-    return results
 
 
 @torch.inference_mode()
-def _decode_batches(
-    translator: Reader, sources: Sequence[str], targets: Sequence[str]
-) -> Iterator[tuple[int, Translation]]:
-    """Yield row and result of every pair, batch by batch; the rows are not in order."""
+def _decode(
+    translator: Reader, sources: Sequence[str], targets: Sequence[str], part: slice
+) -> list[Translation | Failure]:
+    """Return the results of a part of the pairs."""
+    sources, targets = [[*map(translator.visible, side[part])] for side in (sources, targets)]
     trained = translator.trained
-    model = trained.model
     engine = trained.engine(trace=True)
-    device = model.embedding.weight.device
+    device = trained.model.embedding.weight.device
     source_ids = [translator.encode(line) for line in sources]
     target_ids = [translator.encode_target(line) for line in targets]
     lengths = [max(map(len, pair)) for pair in zip(source_ids, target_ids, strict=True)]
+    results: list[Translation | Failure] = [UNSCORED] * len(sources)
     for rows in batches_by_length(lengths, max_tokens=CPU_TOKENS if device.type == "cpu" else GPU_TOKENS):
         encoded = engine.encode([source_ids[row] for row in rows])
         target = torch.from_numpy(padded([target_ids[row] for row in rows])).to(device)
         log_probs, weights = read_targets(trained, encoded, target)
-        alignment = model.attention.align(weights, encoded.memory).float().cpu().numpy()
-        for batch_row, row in enumerate(rows):
-            token_log_probs = log_probs[batch_row, : len(target_ids[row])]
-            source, text = map(translator.visible, (sources[row], targets[row]))
-            yield (
-                row,
-                Translation(
-                    text,
-                    source=source,
+        alignments = trained.model.attention.align(weights, encoded.memory).float().cpu().numpy()
+        for row, token_log_probs, alignment in zip(rows, log_probs, alignments, strict=True):
+            token_log_probs = token_log_probs[: len(target_ids[row])]
+            alignment = alignment[: len(target_ids[row]), : len(source_ids[row])]
+            if np.isfinite(token_log_probs).all() and np.isfinite(alignment).all():
+                results[row] = Translation(
+                    targets[row],
+                    source=sources[row],
                     log_prob=float(token_log_probs.sum()),
                     source_tokens=trained.source.pieces(source_ids[row]),
                     tokens=trained.target.pieces(target_ids[row]),
-                    source_spans=translator.spans(trained.source, source),
-                    spans=translator.spans(trained.target, text),
+                    source_spans=translator.spans(trained.source, sources[row]),
+                    spans=translator.spans(trained.target, targets[row]),
                     token_log_probs=token_log_probs.tolist(),
-                    alignment=alignment[batch_row, : len(target_ids[row]), : len(source_ids[row])],
-                ),
-            )
+                    alignment=alignment,
+                )
+    return results
 
 
 def read_targets(trained: TrainedModel, source: Source, target: torch.Tensor) -> tuple[np.ndarray, torch.Tensor]:

@@ -21,8 +21,6 @@ from nmt.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
 
-EARLY = 2000  # characters after which an unreadable text is named before its end
-
 
 class Reader:
     """The tokenizers of a trained model, its limits, and its checks of the text: the base class of ``Translator``."""
@@ -89,20 +87,16 @@ class TextCheck:
     def __init__(self, side: str, tokenizer: Tokenizer, *, warns: bool = True) -> None:
         self.counts = Coverage()
         self._side, self._tokenizer, self._warned = side, tokenizer, not warns
-        self._due = EARLY
 
     def encode(self, line: str) -> list[int]:
         """Return the piece ids of a line, and count it."""
         ids = self._tokenizer.encode(line)
         if not self._warned:
             self.counts.count(self._tokenizer, [line], [ids])
-            if self.counts.characters >= self._due:
-                self._due *= 2
-                self.conclude()
         return ids
 
     def conclude(self) -> None:
-        """Warn if the lines so far are unreadable. Call it at the end of a text."""
+        """Warn if the lines so far are unreadable."""
         if not self._warned and (problem := self.counts.problem()) is not None:
             self._warned = True
             fix = "choose a model that was trained on such text"

@@ -174,6 +174,6 @@ def _shards(groups: Iterable[list[str]], check: TextCheck, change: Callable[[str
     for number, lines in enumerate(groups):
         for line in map(change, lines[:CHECKED]):
             check.encode(line)
+        check.conclude()
         yield Shard(number, first, lines)
         first += len(lines)
-    check.conclude()

@@ -155,13 +155,14 @@ class Translator(Reader):
             raise UserError("markup: tags need alignments, but this model has no attention; translate plain text")
         if markup and prefixes is not None:
             raise UserError("markup: a prefix is plain text; remove the prefixes, or translate plain text")
-        groups = iterable(groups, "groups", what="lists of lines")
+        numbered = enumerate(iterable(groups, "groups", what="lists of lines"))
+        groups = (text_list(group, f"groups[{number}]") for number, group in numbered)
         options = self.search_options(options, alignments=alignments or markup)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
         steps = self._steps(options, markup=markup)
         if options.keep_weights and not alignments:
             steps.insert(0, _text_step)
-        return self._translate_groups(_checked(groups), options, chained(steps), allowed, on_failure)
+        return self._translate_groups(groups, options, chained(steps), allowed, on_failure)
 
     def _steps(self, options: SearchOptions, *, markup: bool) -> list[Step]:
         """Return the steps around the translation of a line, each within those before it.
@@ -216,10 +217,8 @@ class Translator(Reader):
                 finished = [line.finish(in_order) for line in waiting.popleft()]
                 translations = replace_failures(finished, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 done += len(translations)
-                if not translations:  # the next lines may take long to arrive
-                    self.conclude_text()
+                self.conclude_text()
                 yield translations
-        self.conclude_text()
 
     def _source_step(self, line: str) -> Steps:
         """Give the translation of a line its source, which its alignment links to."""
@@ -435,16 +434,6 @@ def _text_step(line: str) -> Steps:
     """Translate a line with an alignment, which only other steps need."""
     [translation] = yield [line]
     return translation if translation.alignment is None else translation.each(Translation.without_alignment)
-
-
-def _checked(groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """Yield the groups as lists. Raise TypeError for a group that is a string, and for a line that is not."""
-    done = 0
-    for number, group in enumerate(groups):
-        rows = enumerate(iterable(group, f"groups[{number}]", what="lines"), done)
-        lines = [text(line, f"lines[{row}]") for row, line in rows]
-        done += len(lines)
-        yield lines
 
 
 def _sides(pairs: Pairs) -> tuple[list[str], list[str]]:

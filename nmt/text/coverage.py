@@ -22,7 +22,6 @@ class Coverage:
     """
 
     words: int = 0
-    characters: int = 0
     tokens: int = 0
     unknown: int = 0
     unknown_words: int = 0
@@ -31,7 +30,6 @@ class Coverage:
     def count(self, tokenizer: Tokenizer, texts: Sequence[str], encoded: Sequence[Sequence[int]]) -> None:
         """Count lines, which ``tokenizer`` has encoded as ``encoded``."""
         self.words += sum(len(text.split()) for text in texts)
-        self.characters += sum(map(len, texts))
         self.tokens += sum(map(len, encoded))
         readable = tokenizer.fallback.isdisjoint
         for text, ids in zip(texts, encoded, strict=True):

@@ -246,7 +246,6 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "unknown": lambda _, t: t.update({"x.A": torch.ones(2, 8), "x.B": torch.ones(8, 2)}),
     "one half": lambda _, t: t.pop(f"{NAME}.A"),
     "shape": lambda _, t: t.update({f"{NAME}.A": torch.ones(2, 5)}),
-    "integers": lambda _, t: t.update({f"{NAME}.A": t[f"{NAME}.A"].int()}),
     "NaN": lambda _, t: t[f"{NAME}.B"].fill_(float("nan")),
     **{
         f"base in {place[:20]!r}": lambda about, _, place=place: about.update(base_folder=place, base="0" * 64)
