@@ -77,7 +77,8 @@ class KernelAttention(Attention):
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return φ(q_t) (B, Q, R), divided by the divisor of the paper."""
-        return divided_features(self.W_q(query), self.feature_map, memory.mass, memory.length)
+        mass, length = memory.mass[:, None], memory.length[:, None]
+        return divided_features(self.W_q(query), self.feature_map, mass, length)
 
 
 def require_combinable(feature_map: FeatureMap, key_feature_map: FeatureMap | None) -> None:
@@ -106,22 +107,21 @@ def features(projected: Tensor, feature_map: FeatureMap) -> Tensor:
 
 
 def divided_features(projected: Tensor, feature_map: FeatureMap, mass: Tensor, length: Tensor) -> Tensor:
-    """Return φ(q) (B, Q, R), divided as the paper does, of projected queries (B, Q, A).
+    """Return φ(q) (…, R), divided as the paper does, of projected queries (…, A).
 
-    ``mass`` (B, R) is the sum of the features of the keys, and ``length`` (B,) their number.
+    ``mass`` (…, R) is the sum of the features of the keys, and ``length`` (…) their number; both are broadcast.
     """
     if feature_map == "elu":  # a common factor of the features cancels: let the largest be at least 1
-        projected = projected - projected.amax(2, keepdim=True).clamp(max=0)
+        projected = projected - projected.amax(-1, keepdim=True).clamp(max=0)
     queries = features(projected, feature_map)
     if feature_map == "identity":
         return queries
     if feature_map == "scaling":  # the paper divides keys and queries by √S; only a read knows S
-        return queries / length.clamp(min=1)[:, None, None].to(queries.dtype)
+        return queries / length.clamp(min=1)[..., None].to(queries.dtype)
     if feature_map == "softmax":
-        return queries.softmax(2) / nonzero(mass)[:, None]
+        return queries.softmax(-1) / nonzero(mass)
     exact = queries.to(torch.promote_types(queries.dtype, torch.float32))  # a sum over S exceeds float16
-    with torch.autocast(queries.device.type, enabled=False):
-        return (exact / nonzero(exact @ mass[:, :, None].to(exact.dtype))).to(queries.dtype)
+    return (exact / nonzero((exact * mass).sum(-1, keepdim=True))).to(queries.dtype)
 
 
 def _second_order(x: Tensor) -> Tensor:

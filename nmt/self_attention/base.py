@@ -64,9 +64,9 @@ class SelfAttention(nn.Module):
         """Return the state before the first position of one hypothesis per sentence; ``like`` (B, …) has the dtype."""
         raise NotImplementedError
 
-    def no_positions(self, like: Tensor) -> Tensor:
-        """Return the keys or values (B, 1, H, 0, d) before the first position; ``like`` (B, …) has the dtype."""
-        return like.new_zeros(like.shape[0], 1, self.heads, 0, self.head_size)
+    def zeros(self, like: Tensor, count: int = 0) -> Tensor:
+        """Return zeros (B, 1, H, count, d) for each sentence of ``like`` (B, …), in its dtype."""
+        return like.new_zeros(like.shape[0], 1, self.heads, count, self.head_size)
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
         """Return o (B, N, H, 1, d) of one more position, and the state that holds it."""

@@ -1,4 +1,4 @@
-"""Softmax attention of each position to a few others, in O(T): the sequence is cut into C blocks of w positions."""
+"""Softmax self-attention of each position to a few others, in O(T): a sequence is cut into C blocks of w positions."""
 
 from __future__ import annotations
 
@@ -35,12 +35,40 @@ class BlockSelfAttention(SelfAttention):
         """Return the same by blocks, for mask (B, T); later positions are visible if ``after``."""
         raise NotImplementedError
 
+    def near(self, projected: Projected, mask: Tensor, *, after: bool) -> tuple[Tensor, Tensor]:
+        """Return ``band`` for each position and those less than w away."""
+        position = torch.arange(mask.shape[1], device=mask.device)
+        ranks = position + self.block_size * (2 - mask.long())  # padding, at the end, is out of reach
+        return band(projected, ranks[:, None, :, None], self.block_size, after=after)
+
     def _complete(self, projected: Projected, mask: Tensor, *, after: bool) -> Tensor:
         length = mask.shape[1]
         if torch.compiler.is_compiling() or length <= SHORT * self.block_size:
             visible = mask[:, None, None].expand(-1, -1, length, -1)
             return self.by_products(projected, visible if after else visible.tril())
         return self.by_blocks(projected, mask, after=after)
+
+
+def band(
+    projected: Projected, ranks: Tensor, size: int, *, after: bool, itself: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the scores (…, C, w, S) of each position in blocks of w = ``size``, for keys with values (…, C, S, d).
+
+    A position sees those whose rank is less than ``size`` away. ``ranks`` (B, H or 1, T, n) are those of n orders, of
+    which the sequence has the first. Its ranks rise, from ``size`` on, so that the zeros around the sequence are out of
+    reach. Positions that see each other in N orders share their weight: log N is subtracted from their score.
+    ``itself`` is the score of a position with itself; None: its product, as for all others.
+    """
+    queries, keys, values, own = (in_blocks(part, size) for part in (*projected, ranks.int()))
+    keys, values, others = (with_neighbours(part, after=after) for part in (keys, values, own))
+    distances = own[..., :, None, :] - others[..., None, :, :]  # (…, C, w, S, n)
+    near, distance = distances.abs() < size, distances[..., 0]
+    scores = hidden_scores(queries, keys, near[..., 0] if after else near[..., 0] & (distance >= 0))
+    if itself is not None:
+        scores = scores.masked_fill(distance == 0, itself)
+    if ranks.shape[3] > 1:
+        scores = scores - near.sum(-1).clamp(min=1).to(scores.dtype).log()
+    return scores, values
 
 
 def in_blocks(sequence: Tensor, size: int) -> Tensor:
@@ -59,12 +87,6 @@ def with_neighbours(blocks: Tensor, *, after: bool) -> Tensor:
     padded = pad(blocks, (0, 0, 0, 0, 1, int(after)))
     count = blocks.shape[-3]
     return torch.cat([padded[..., shift : shift + count, :, :] for shift in range(2 + after)], dim=-2)
-
-
-def distances(size: int, *, after: bool, device: torch.device) -> Tensor:
-    """Return t − s (w, 2w or 3w) of each position t of a block and each s of ``with_neighbours``."""
-    positions = torch.arange((2 + after) * size, device=device)
-    return positions[size : 2 * size, None] - positions
 
 
 def hidden_scores(queries: Tensor, keys: Tensor, visible: Tensor | None = None) -> Tensor:

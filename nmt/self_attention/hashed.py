@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from nmt.self_attention.base import Projected, State
-from nmt.self_attention.blocks import BlockSelfAttention, hidden_scores, in_blocks, in_sequence, with_neighbours
+from nmt.self_attention.blocks import BlockSelfAttention, band, hidden_scores, in_sequence
 from nmt.self_attention.softmax import append
 from nmt.settings.arguments import Size
 
-ITSELF = -1e4
-"""Score of a position with itself: lower than all others, and a number of float16."""
+DIRECTIONS = 4  # random directions of a hash; each has two buckets
+ITSELF = -1e4  # score of a position with itself: lower than all others, and a number of float16
 
 
 class Hashes(NamedTuple):
@@ -31,10 +31,9 @@ class Hashes(NamedTuple):
 class HashedSelfAttention(BlockSelfAttention):
     """o_t = Σ_s softmax_s(q_t · k_s / √d) v_s over s ∈ P_t, with k_s = q_s / ‖q_s‖ (eqs. 2 to 5, shared QK).
 
-    P_t is the union over ``rounds``. In each, the bucket of a position is the largest of [q R; −q R], with random R
-    (d × ``directions``). Sort the positions by bucket, then by position: P_t holds those of t's bucket that are less
-    than ``chunk`` ranks away from t. A position attends to itself only if it sees no other. Training costs
-    O(T · rounds · chunk).
+    P_t is the union over ``rounds``. In each, the bucket of a position is the largest of [q R; −q R], with a random
+    matrix R. Sort the positions by bucket, then by position: P_t holds those of t's bucket that are less than ``chunk``
+    ranks away from t. A position attends to itself only if it sees no other. Training costs O(T · rounds · chunk).
 
     The paper cuts the sorted sequence into chunks, and a position sees its chunk and the one before. Where a chunk
     begins then depends on later positions, so steps could not equal training. For the same reason, the number of
@@ -45,17 +44,17 @@ class HashedSelfAttention(BlockSelfAttention):
     projections: ClassVar[int] = 2  # queries are also keys
     rotations: Tensor
 
-    def __init__(self, *, size: int, heads: int, rounds: Size = 2, directions: Size = 4, chunk: Size = 64) -> None:
+    def __init__(self, *, size: int, heads: int, rounds: Size = 2, chunk: Size = 64) -> None:
         super().__init__(size=size, heads=heads)
         self.chunk = self.block_size = chunk
-        self.register_buffer("rotations", torch.randn(rounds, self.head_size, directions))
+        self.register_buffer("rotations", torch.randn(rounds, self.head_size, DIRECTIONS))
 
     def project(self, states: Tensor) -> Projected:
         queries, values = self.split_heads(states)
         return Projected(queries, normalize(queries, dim=-1), values)
 
     def start(self, like: Tensor) -> State:
-        empty = self.no_positions(like)
+        empty = self.zeros(like)
         return Hashes(empty, empty, empty.new_zeros(*empty.shape[:4], len(self.rotations), dtype=torch.int64))
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
@@ -80,50 +79,32 @@ class HashedSelfAttention(BlockSelfAttention):
     def _ranks(self, queries: Tensor, mask: Tensor) -> Tensor:
         """Return numbers (B, H, T, rounds) that differ by less than ``chunk`` only if two positions see each other."""
         length = mask.shape[1]
-        bucket = self._buckets(queries).masked_fill(~mask[:, None, :, None], 2 * self.rotations.shape[2])
+        bucket = self._buckets(queries).masked_fill(~mask[:, None, :, None], 2 * DIRECTIONS)
         codes = bucket * length + torch.arange(length, device=mask.device)[:, None]
-        return codes.argsort(dim=2).argsort(dim=2) + bucket * self.chunk  # each bucket begins ``chunk`` numbers later
+        return codes.argsort(dim=2).argsort(dim=2) + (bucket + 1) * self.chunk  # each bucket begins ``chunk`` later
 
     def by_products(self, projected: Projected, visible: Tensor) -> Tensor:
         ranks = self._ranks(projected.queries, visible[:, 0, -1])
+        near = (ranks[:, :, :, None] - ranks[:, :, None]).abs() < self.chunk
         position = torch.arange(visible.shape[3], device=visible.device)
-        visible = visible & (self._seen(ranks[:, :, :, None], ranks[:, :, None]) > 0)
-        scores = hidden_scores(projected.queries, projected.keys, visible)
+        scores = hidden_scores(projected.queries, projected.keys, visible & near.any(-1))
         return scores.masked_fill(position[:, None] == position, ITSELF).softmax(-1) @ projected.values
 
     def by_blocks(self, projected: Projected, mask: Tensor, *, after: bool) -> Tensor:
         ranks = self._ranks(projected.queries, mask)
-        rounds = [self._round(projected, ranks, number, after=after) for number in range(len(self.rotations))]
+        rounds = [self._round(projected, ranks.roll(-number, 3), after=after) for number in range(ranks.shape[3])]
         outputs, totals = (torch.stack(parts) for parts in zip(*rounds, strict=True))
         return (totals.softmax(0) * outputs).sum(0)
 
-    def _seen(self, ranks: Tensor, others: Tensor) -> Tensor:
-        """Return the number of rounds in which positions see each other, N of appendix A; ``_ranks`` gives ranks."""
-        return ((ranks - others).abs() < self.chunk).sum(-1)
+    def _round(self, projected: Projected, ranks: Tensor, *, after: bool) -> list[Tensor]:
+        """Return the output (B, H, T, d) of the round whose ranks are first, and the log of its sum of weights."""
+        order = ranks[..., :1].argsort(dim=2)
+        in_order = Projected(*(_take(part, order) for part in projected))
+        scores, values = band(in_order, _take(ranks, order), self.chunk, after=after, itself=ITSELF)
+        parts = scores.softmax(-1) @ values, scores.logsumexp(-1, keepdim=True)
+        return [_take(in_sequence(part, order.shape[2]), order.argsort(dim=2)) for part in parts]
 
-    def _round(self, projected: Projected, ranks: Tensor, number: int, *, after: bool) -> tuple[Tensor, Tensor]:
-        """Return the output (B, H, T, d) of round ``number``, and the logarithm of its sum of weights (B, H, T, 1)."""
-        order = ranks[..., number].argsort(dim=2)
-        length = order.shape[2]
 
-        def in_order(field: Tensor) -> Tensor:
-            return in_blocks(field.gather(2, order[..., None].expand(-1, -1, -1, field.shape[3])), self.chunk)
-
-        own_ranks = in_order(ranks)
-        own = in_blocks(order[..., None], self.chunk)
-        keys, values, other_ranks, other = (
-            with_neighbours(blocks, after=after)
-            for blocks in (in_order(projected.keys), in_order(projected.values), own_ranks, own)
-        )
-        real = with_neighbours(in_blocks(torch.ones_like(order[..., None], dtype=torch.bool), self.chunk), after=after)
-        other = other.transpose(-1, -2)
-        own_ranks, other_ranks = own_ranks[..., None, :], other_ranks[..., None, :, :]
-        here = (own_ranks[..., number] - other_ranks[..., number]).abs() < self.chunk
-        visible = here & real.transpose(-1, -2) & (after | (own >= other))
-        scores = hidden_scores(in_order(projected.queries), keys, visible)
-        scores = scores.masked_fill(visible & (own == other), ITSELF)
-        scores = scores - self._seen(own_ranks, other_ranks).clamp(min=1).to(scores.dtype).log()
-        back = order.argsort(dim=2)[..., None]
-        output = in_sequence(scores.softmax(-1) @ values, length)
-        total = in_sequence(scores.logsumexp(-1, keepdim=True), length)
-        return output.gather(2, back.expand_as(output)), total.gather(2, back)
+def _take(sequence: Tensor, order: Tensor) -> Tensor:
+    """Return the positions of a sequence (B, H, T, d) in this order (B, H, T, 1)."""
+    return sequence.gather(2, order.expand(-1, -1, -1, sequence.shape[3]))

@@ -45,82 +45,60 @@ class LinearSelfAttention(SelfAttention):
         self.key_feature_map = key_feature_map or feature_map
 
     def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
-        queries, keys, values = (part.flatten(0, 1) for part in projected)
-        mask = mask.repeat_interleave(self.heads, dim=0)
+        queries, keys, values = projected
+        mask = mask[:, None]
         if self.feature_map == "softmax":
-            keys = keys.masked_fill(~mask[..., None], torch.finfo(keys.dtype).min).softmax(1)
-            keys = clear_padding(keys, mask)
-            mass = torch.ones_like(keys[:, 0])
+            keys = keys.masked_fill(~mask[..., None], torch.finfo(keys.dtype).min).softmax(2)
         else:
-            keys = clear_padding(features(keys, self.key_feature_map), mask)
-            mass = keys.sum(1)
-        queries = divided_features(queries, self.feature_map, mass, mask.sum(1))
-        return self._split(queries @ (keys.transpose(1, 2) @ values))
+            keys = features(keys, self.key_feature_map)
+        keys = clear_padding(keys, mask)
+        queries = divided_features(queries, self.feature_map, keys.sum(2, keepdim=True), mask.sum(2, keepdim=True))
+        return queries @ (keys.transpose(2, 3) @ values)
 
     def causal(self, projected: Projected) -> Tensor:
-        queries, keys, values = (part.flatten(0, 1) for part in projected)
+        queries, keys, values = projected
         keys = self._key_features(keys)
-        length = torch.arange(1, keys.shape[1] + 1, device=keys.device).expand(len(keys), -1)
-        queries = self._query_features(queries.flatten(0, 1), keys.cumsum(1).flatten(0, 1), length.flatten())
-        return self._split(chunked_form(queries.view(*keys.shape[:2], -1), keys, values))
+        length = torch.arange(1, keys.shape[2] + 1, device=keys.device)
+        return chunked_form(divided_features(queries, self.feature_map, keys.cumsum(2), length), keys, values)
 
     def start(self, like: Tensor) -> State:
-        count = self._key_features(like.new_zeros(1, 1, self.head_size)).shape[2]
-        rows = (like.shape[0], 1)
-        mass = like.new_zeros(*rows, self.heads, count)
-        length = torch.zeros(rows, dtype=torch.int64, device=like.device)
+        mass = 0 * self._key_features(self.zeros(like, 1))[:, :, :, 0]
+        length = torch.zeros(mass.shape[:2], dtype=torch.int64, device=like.device)
         return Sums(mass.new_zeros(*mass.shape, self.head_size), mass, length)
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
         slots, mass, length = state
-        queries, keys, values = (part.flatten(0, 2) for part in projected)
-        key = self._key_features(keys)[:, 0]
-        mass, length = mass + key.view_as(mass), length + 1
-        lengths = length[..., None].expand(mass.shape[:3]).flatten()
-        query = self._query_features(queries[:, 0], mass.flatten(0, 2), lengths)
-        output, after = one_step(query, key, values[:, 0], slots.flatten(0, 2))
-        return output.reshape(*mass.shape[:3], 1, -1), Sums(after.view_as(slots), mass, length)
-
-    def _split(self, output: Tensor) -> Tensor:
-        """Return (B·H, T, d) as (B, H, T, d)."""
-        return torch.unflatten(output, 0, (-1, self.heads))
+        keys = self._key_features(projected.keys)
+        slots, mass, length = slots + keys.transpose(3, 4) * projected.values, mass + keys[:, :, :, 0], length + 1
+        lengths = length[..., None, None]
+        queries = divided_features(projected.queries, self.feature_map, mass[:, :, :, None], lengths)
+        return queries @ slots, Sums(slots, mass, length)
 
     def _key_features(self, keys: Tensor) -> Tensor:
-        """Return φ(k) (M, T, R) of keys (M, T, d)."""
+        """Return φ(k) (…, T, R) of keys (…, T, d), so that later keys do not change those of earlier ones."""
         if self.feature_map == "softmax":
             return keys.clamp(-LARGEST_KEY, LARGEST_KEY).exp()
         return features(keys, self.key_feature_map)
 
-    def _query_features(self, queries: Tensor, mass: Tensor, length: Tensor) -> Tensor:
-        """Return φ(q) (M, R) after division, for queries (M, d) that each see ``length`` (M,) keys of mass (M, R)."""
-        return divided_features(queries[:, None], self.feature_map, mass, length)[:, 0]
-
 
 def masked_form(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Return o_t = q_tᵀ Σ_{s ≤ t} k_s v_sᵀ (…, N, D) by all N × N products: queries, keys (…, N, R), values (…, N, D).
+    """Return o_t = q_tᵀ Σ_{s ≤ t} k_s v_sᵀ (…, T, d) by all T × T products: queries, keys (…, T, R), values (…, T, d).
 
-    Queries and keys are features φ, and the queries have already been divided by φ(q_t)ᵀ Σ_{s ≤ t} φ(k_s). Letters: M
-    rows (sentences times heads), N positions, R features, D value.
+    Queries and keys are features φ, and the queries have already been divided by φ(q_t)ᵀ Σ_{s ≤ t} φ(k_s).
     """
     return (queries @ keys.transpose(-1, -2)).tril() @ values
 
 
-def one_step(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Return o (M, D) and the next state Σ k vᵀ (M, R, D) of one position: query and key (M, R), value (M, D)."""
-    state = state + key[:, :, None] * value[:, None]
-    return (query[:, None] @ state)[:, 0], state
-
-
 def chunked_form(queries: Tensor, keys: Tensor, values: Tensor, *, size: int = CHUNK) -> Tensor:
-    """Return the same in O(N): the masked form inside each chunk of ``size``, plus the state before the chunk.
+    """Return the same in O(T): the masked form inside each chunk of ``size``, plus the state before the chunk.
 
     Hua et al. (2022), Transformer Quality in Linear Time, arXiv 2202.10447, §3.3.
     """
-    length = queries.shape[1]
+    length = queries.shape[-2]
     if length <= size:
         return masked_form(queries, keys, values)
     q, k, v = (in_blocks(part, size) for part in (queries, keys, values))  # zeros at the end write nothing
-    sums = k.transpose(2, 3) @ v
+    sums = k.transpose(-1, -2) @ v
     # Not the sums of all chunks minus those of this one: a large key would round the earlier chunks away.
-    before = pad(sums[:, :-1].cumsum(1), (0, 0, 0, 0, 1, 0))
+    before = pad(sums[..., :-1, :, :].cumsum(-3), (0, 0, 0, 0, 1, 0))
     return in_sequence(masked_form(q, k, v) + q @ before, length)

@@ -29,7 +29,7 @@ class SoftmaxSelfAttention(SelfAttention):
         return scaled_dot_product_attention(*projected, is_causal=True)
 
     def start(self, like: Tensor) -> State:
-        empty = self.no_positions(like)
+        empty = self.zeros(like)
         return Cache(empty, empty)
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:

@@ -9,15 +9,7 @@ import torch
 from torch import Tensor
 
 from nmt.self_attention.base import Projected, State
-from nmt.self_attention.blocks import (
-    BlockSelfAttention,
-    distances,
-    hidden_scores,
-    in_blocks,
-    in_sequence,
-    joint_softmax,
-    with_neighbours,
-)
+from nmt.self_attention.blocks import BlockSelfAttention, hidden_scores, in_blocks, in_sequence, joint_softmax
 from nmt.self_attention.softmax import Cache, SoftmaxSelfAttention, append, attend, attend_hypotheses
 from nmt.settings.arguments import Size
 
@@ -56,19 +48,12 @@ class StridedSelfAttention(BlockSelfAttention, SoftmaxSelfAttention):
 
     def by_blocks(self, projected: Projected, mask: Tensor, *, after: bool) -> Tensor:
         """Return o (B, H, T, d). Position i of each block sees position i of all other blocks."""
-        length = mask.shape[1]
-        blocks = [in_blocks(part, self.stride) for part in projected]
-        real = in_blocks(mask[:, None, :, None], self.stride)  # (B, 1, C, l, 1)
-        queries = blocks[0]
-        keys, values = (with_neighbours(part, after=after) for part in blocks[1:])
-        distance = distances(self.stride, after=after, device=mask.device)
-        inside = (distance.abs() < self.stride) & (after | (distance >= 0))
-        near = hidden_scores(queries, keys, with_neighbours(real, after=after).transpose(-1, -2) & inside)
-        # (B, H, l, C, d)
-        far_queries, far_keys, far_values = (part.transpose(2, 3) for part in blocks)
-        block = torch.arange(queries.shape[2], device=mask.device)
+        columns = (in_blocks(part, self.stride).transpose(2, 3) for part in (*projected, mask[:, None, :, None]))
+        queries, keys, values, real = columns  # (B, H, l, C, d)
+        block = torch.arange(queries.shape[3], device=mask.device)
         others = block[:, None] != block if after else block[:, None] > block
-        far = hidden_scores(far_queries, far_keys, real.transpose(2, 3).transpose(-1, -2) & others).transpose(2, 3)
+        far = hidden_scores(queries, keys, real.transpose(3, 4) & others).transpose(2, 3)
+        near, near_values = self.near(projected, mask, after=after)
         near, far = joint_softmax(near, far)
-        output = near @ values + (far.transpose(2, 3) @ far_values).transpose(2, 3)
-        return in_sequence(output, length)
+        output = near @ near_values + (far.transpose(2, 3) @ values).transpose(2, 3)
+        return in_sequence(output, mask.shape[1])

@@ -11,26 +11,16 @@ import torch
 from torch import Tensor
 
 from nmt.self_attention.base import Projected, State
-from nmt.self_attention.blocks import (
-    BlockSelfAttention,
-    distances,
-    hidden_scores,
-    in_blocks,
-    in_sequence,
-    joint_softmax,
-    with_neighbours,
-)
+from nmt.self_attention.blocks import BlockSelfAttention, hidden_scores, in_blocks, in_sequence, joint_softmax
 from nmt.self_attention.softmax import append, attend, attend_hypotheses
 from nmt.settings.arguments import AtLeast, AtMost, Size
 
 
 class Recent(NamedTuple):
-    """Keys and values of the last w positions and of the first g. Their size does not change."""
+    """Keys and values of the first g positions and of the last w. Their size does not change."""
 
-    keys: Tensor  # (B, N, H, w, d)  the last position is last
-    values: Tensor  # (B, N, H, w, d)
-    global_keys: Tensor  # (B, N, H, g, d)
-    global_values: Tensor  # (B, N, H, g, d)
+    keys: Tensor  # (B, N, H, g + w, d)  the last position is last
+    values: Tensor  # (B, N, H, g + w, d)
     length: Tensor  # (B, N)  number of positions, int64
 
 
@@ -51,7 +41,8 @@ class WindowSelfAttention(BlockSelfAttention):
         global_positions: Annotated[int, AtLeast(0), AtMost(65_536)] = 1,
     ) -> None:
         super().__init__(size=size, heads=heads)
-        self.window = self.block_size = window
+        self.window = window
+        self.block_size = window + 1
         self.global_positions = global_positions
 
     def by_products(self, projected: Projected, visible: Tensor) -> Tensor:
@@ -61,52 +52,32 @@ class WindowSelfAttention(BlockSelfAttention):
         return attend(projected, visible & pattern)
 
     def by_blocks(self, projected: Projected, mask: Tensor, *, after: bool) -> Tensor:
-        output = self._windows(projected, mask, after=after)
+        first_queries, first_keys, first_values = (part[:, :, : self.global_positions] for part in projected)
+        s = torch.arange(mask.shape[1], device=mask.device)
+        visible = (s[: self.global_positions] < s[:, None] - self.window) & mask[:, None, None, : self.global_positions]
+        far = in_blocks(hidden_scores(projected.queries, first_keys, visible), self.block_size)
+        near, near_values = self.near(projected, mask, after=after)
+        near, far = joint_softmax(near, far)
+        output = in_sequence(near @ near_values + far @ first_values[:, :, None], mask.shape[1])
         if not after:  # the window of a global position, and those before it, are all that it sees
             return output
-        first = slice(self.global_positions)
-        from_global = attend(projected._replace(queries=projected.queries[:, :, first]), mask[:, None, None])
-        return torch.cat([from_global, output[:, :, self.global_positions :]], dim=2)
+        from_first = attend(projected._replace(queries=first_queries), mask[:, None, None])
+        return torch.cat([from_first, output[:, :, self.global_positions :]], dim=2)
 
     def start(self, like: Tensor) -> State:
-        rows = like.shape[0]
-        near, first = (
-            like.new_zeros(rows, 1, self.heads, count, self.head_size) for count in (self.window, self.global_positions)
-        )
-        length = torch.zeros(rows, 1, dtype=torch.int64, device=like.device)
-        return Recent(keys=near, values=near, global_keys=first, global_values=first, length=length)
+        nothing = self.zeros(like, self.global_positions + self.window)
+        return Recent(nothing, nothing, torch.zeros(nothing.shape[:2], dtype=torch.int64, device=like.device))
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
-        before = Recent(*state)
-        t = before.length[..., None, None, None]  # (B, N, 1, 1, 1)
-        keys, values = append(before[:2], projected.keys, projected.values)
-        near = torch.arange(self.window + 1, device=keys.device) >= self.window - t
-        first = torch.arange(self.global_positions, device=keys.device)
-        seen_keys, seen_values = append(before[2:4], keys, values)
-        visible = torch.cat([first < t - self.window, near], dim=4)
-        output = attend_hypotheses(projected.queries, seen_keys, seen_values, visible)
+        cache, length = state[:2], state[2]
+        t = length[..., None, None, None]  # (B, N, 1, 1, 1)
+        seen = append(cache, projected.keys, projected.values)
+        first, near = (torch.arange(count, device=t.device) for count in (self.global_positions, self.window + 1))
+        visible = torch.cat([first < t - self.window, near >= self.window - t], dim=4)
+        output = attend_hypotheses(projected.queries, seen[0], seen[1], visible)
         new = first[:, None] == t
-        after = Recent(
-            keys=keys[:, :, :, 1:],
-            values=values[:, :, :, 1:],
-            global_keys=torch.where(new, projected.keys, before.global_keys),
-            global_values=torch.where(new, projected.values, before.global_values),
-            length=before.length + 1,
+        keys, values = (
+            torch.cat([torch.where(new, one, part[:, :, :, : len(first)]), part[:, :, :, len(first) + 1 :]], dim=3)
+            for one, part in zip(projected[1:], seen, strict=True)
         )
-        return output, after
-
-    def _windows(self, projected: Projected, mask: Tensor, *, after: bool) -> Tensor:
-        """Return o (B, H, T, d), in which global positions are seen but see only their window on the right."""
-        length = mask.shape[1]
-        queries, keys, values = (in_blocks(part, self.window) for part in projected)
-        keys, values = with_neighbours(keys, after=after), with_neighbours(values, after=after)
-        real = with_neighbours(in_blocks(mask[:, None, :, None], self.window), after=after).transpose(-1, -2)
-        distance = distances(self.window, after=after, device=mask.device)
-        near = hidden_scores(queries, keys, real & (distance.abs() <= self.window) & (after | (distance >= 0)))
-        t = torch.arange(queries.shape[2] * self.window, device=mask.device).view(-1, self.window, 1)
-        first = slice(self.global_positions)
-        far = torch.arange(length, device=mask.device)[first] < t - self.window
-        first_keys, first_values = (part[:, :, None, first] for part in projected[1:])
-        far = hidden_scores(queries, first_keys, far & mask[:, None, None, None, first])
-        near, far = joint_softmax(near, far)
-        return in_sequence(near @ values + far @ first_values, length)
+        return output, Recent(keys, values, length + 1)

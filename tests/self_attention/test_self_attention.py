@@ -36,7 +36,7 @@ KINDS: dict[str, Callable[..., SelfAttention]] = {
     "window, two global": partial(WindowSelfAttention, window=1, global_positions=2),
     "window, none global": partial(WindowSelfAttention, window=2, global_positions=0),
     "strided": partial(StridedSelfAttention, stride=2),
-    "hashed": partial(HashedSelfAttention, directions=1, chunk=2, rounds=3),
+    "hashed": partial(HashedSelfAttention, chunk=2, rounds=3),
     "pooled": partial(PooledSelfAttention, stride=4),
     "low_rank": partial(LowRankSelfAttention, slots=3, max_length=9),
 }
@@ -253,7 +253,7 @@ def test_large_keys_stay_finite_in_float32(name: str) -> None:
 
 
 def test_hashes_that_all_positions_share_leave_a_softmax_over_the_others() -> None:
-    attention = HashedSelfAttention(size=4, heads=1, directions=1, chunk=9).double()
+    attention = HashedSelfAttention(size=4, heads=1, chunk=9).double()
     states = random(1, 6, 4)
     attention.rotations.zero_()  # one bucket
     queries, values = attention.split_heads(states)
