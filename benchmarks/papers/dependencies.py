@@ -27,7 +27,6 @@ UNITS: dict[str, Callable[..., nn.Module]] = {
     "GRU": partial(GRUEncoder, bidirectional=False),
     "GRU and C h": partial(GRUEncoder, bidirectional=False),
     "covariance GRU": CovarianceGRUEncoder,
-    "covariance GRU, gated": partial(CovarianceGRUEncoder, gated=True),
     "covariance GRU, not scaled": partial(CovarianceGRUEncoder, scaled=False),
 }
 

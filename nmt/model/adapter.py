@@ -10,7 +10,7 @@ tied output layer. Inside ``parametrize.cached()`` each sum is computed once.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -105,12 +105,7 @@ def adapt(model: Seq2Seq, *, rank: int, alpha: float, parts: Collection[str] = P
     model.register_load_state_dict_post_hook(_accept_missing)  # type: ignore[no-untyped-call]
 
 
-def is_adapted(model: nn.Module) -> bool:
-    """Return whether the model has updates that are not merged."""
-    return any(isinstance(module, LowRankUpdate) for module in model.modules())
-
-
-def updates(model: Seq2Seq) -> dict[str, LowRankUpdate]:
+def updates(model: nn.Module) -> dict[str, LowRankUpdate]:
     """Return the updates of an adapted model, by the names of their matrices in the model without updates."""
     return {
         name.replace(".parametrizations", "").removesuffix(".0"): module
@@ -122,13 +117,16 @@ def updates(model: Seq2Seq) -> dict[str, LowRankUpdate]:
 @torch.no_grad()
 def merge(model: Seq2Seq) -> None:
     """Add the updates to the weights, so that the model is a plain one again."""
-    uses = list(_updated_weights(model))
-    sums = {id(_original(module, name)): getattr(module, name) for module, name in uses}
-    for module, name in uses:
-        parametrize.remove_parametrizations(module, name, leave_parametrized=False)
-    for module, name in uses:
-        weight = getattr(module, name)
-        weight.copy_(sums[id(weight)])
+    updated: dict[int, tuple[Tensor, nn.Module]] = {}
+    for module in filter(parametrize.is_parametrized, list(model.modules())):
+        parametrizations: Any = module.parametrizations
+        for name, (update, *_) in list(parametrizations.items()):
+            if isinstance(update, LowRankUpdate):
+                weight = parametrizations[name].original
+                updated[id(weight)] = weight, update  # once, although modules can share it
+                parametrize.remove_parametrizations(module, name, leave_parametrized=False)
+    for weight, update in updated.values():
+        weight.copy_(update(weight))
     model.requires_grad_(True)
 
 
@@ -141,29 +139,14 @@ def add_updates(model: Seq2Seq, tensors: Mapping[str, tuple[Tensor, Tensor]], *,
         weight.addmm_(b.to(weight), a.to(weight), alpha=scale)
 
 
-def _updated_weights(model: Seq2Seq) -> Iterator[tuple[nn.Module, str]]:
-    """Yield the (module, name) of each weight that has an update."""
-    for module in model.modules():
-        if parametrize.is_parametrized(module):
-            for name, parametrizations in module.parametrizations.items():  # type: ignore[union-attr, operator]
-                if isinstance(parametrizations[0], LowRankUpdate):
-                    yield module, name
-
-
-def _original(module: nn.Module, name: str) -> Tensor:
-    """Return the frozen weight below the update."""
-    original: Tensor = module.parametrizations[name].original  # type: ignore[index, union-attr]
-    return original
-
-
 def _drop_frozen(model: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
     """Remove everything but the updates from the ``state_dict`` of an adapted model."""
-    if is_adapted(model):
+    if updates(model):  # not yet merged
         for name in [name for name in state if name.startswith(prefix) and not UPDATE_NAME.search(name)]:
             del state[name]
 
 
 def _accept_missing(model: nn.Module, keys: Any) -> None:
     """Let a state without frozen weights be loaded into an adapted model."""
-    if is_adapted(model):
+    if updates(model):  # not yet merged
         keys.missing_keys[:] = [name for name in keys.missing_keys if UPDATE_NAME.search(name)]

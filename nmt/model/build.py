@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.model.seq2seq import Seq2Seq
-from nmt.settings.arguments import AtLeast, Layers, Size, TypeCheck
+from nmt.settings.arguments import AtLeast, Size, TypeCheck
 from nmt.settings.build import ModelSettings
 from nmt.settings.plugins import PluginPoint, construct, locate_all, setting
 from nmt.system.machine import guard_forks
@@ -28,11 +28,11 @@ ENCODER = PluginPoint(
     defaults=frozenset({"max_length"}),  # also for its self-attention
 )
 ATTENTION = PluginPoint(Attention, ("nmt.attention",), frozenset({"state_size", "query_size", "max_length"}))
-DECODER = PluginPoint(nn.Module, ("nmt.model",), frozenset({"embedding", "attention", "encoder_layers", "state_size"}))
+DECODER = PluginPoint(nn.Module, ("nmt.model",), frozenset({"embedding", "attention", "state_size"}))
 
 METHOD = Callable[..., Any]
 PARTS: dict[str, tuple[PluginPoint, dict[str, Any]]] = {
-    "encoder": (ENCODER, {"state_size": Size, "final_states": Layers, "dropout": METHOD}),
+    "encoder": (ENCODER, {"state_size": Size, "dropout": METHOD}),
     "attention": (
         ATTENTION,
         {
@@ -90,20 +90,19 @@ def _parts(
     """
     query_size = setting(settings.decoder, "hidden_size", DECODER, trust=trust)
     state_size = setting(settings.encoder, "hidden_size", ENCODER, trust=trust)
-    layers = 1
     parts: dict[str, Any] = {}
     problems = []
     new = partial(_construct, settings, trust)
     try:
         parts["encoder"] = new("encoder", embedding_size=embedding.embedding_dim, max_length=longest_source)
-        state_size, layers = parts["encoder"].state_size, parts["encoder"].final_states
+        state_size = parts["encoder"].state_size
     except ValueError as error:
         problems.append(str(error))
     if state_size is None:
         return parts, problems
     try:
         attention = new("attention", state_size=state_size, query_size=query_size, max_length=longest_source)
-        decoder = new("decoder", embedding=embedding, attention=attention, state_size=state_size, encoder_layers=layers)
+        decoder = new("decoder", embedding=embedding, attention=attention, state_size=state_size)
         parts |= {"attention": attention, "decoder": decoder}
     except ValueError as error:
         problems.append(str(error))

@@ -19,11 +19,11 @@ CHUNK = 32  #: states that are recalled one by one instead of from C
 class CovarianceGRUEncoder(nn.Module):
     """GRU whose input also holds C h, where C is the covariance of its past states. Its states are (B, S, E).
 
-    h_t = GRU([x_t; r_t], h_{t−1}) with r_t = C_{t−1} h_{t−1} and C_t = C_{t−1} + f_t f_tᵀ (de Brébisson & Vincent 2016,
-    §6). The paper prints C_t h_t, which would depend on h_t. f_t is h_t or, ``gated``, σ(W h_t + b) ∘ h_t (§4). r_t
-    grows with t, and untrained gradients explode, so with ``scaled`` it is divided by √(1 + ‖r_t‖²).
+    h_t = GRU([x_t; r_t], h_{t−1}) with r_t = C_{t−1} h_{t−1} and C_t = C_{t−1} + h_t h_tᵀ (de Brébisson & Vincent 2016,
+    §6). The paper prints C_t h_t, which would depend on h_t. r_t grows with t, and untrained gradients explode, so with
+    ``scaled`` it is divided by √(1 + ‖r_t‖²).
 
-    Within a chunk, C h = C₀ h + Σ_j f_j (f_jᵀ h) is a sum over the states since the chunk's start, so that training
+    Within a chunk, C h = C₀ h + Σ_j h_j (h_jᵀ h) is a sum over the states since the chunk's start, so that training
     keeps one C per chunk, not per state.
     """
 
@@ -36,18 +36,15 @@ class CovarianceGRUEncoder(nn.Module):
         embedding_size: Size,
         hidden_size: Size = 512,
         layers: Layers = 1,
-        gated: bool = False,
         scaled: bool = True,
         dropout: Share = 0.2,
     ) -> None:
         super().__init__()
         self.state_size = hidden_size
-        self.final_states = layers  #: L of ``Final``
         self.scaled = scaled
         self.dropout = Dropout(dropout)
         sizes = (hidden_size if layer else embedding_size for layer in range(layers))
         self.layers = nn.ModuleList(nn.GRU(size + hidden_size, hidden_size, batch_first=True) for size in sizes)
-        self.gates = nn.ModuleList(nn.Linear(hidden_size, hidden_size) for _ in range(layers if gated else 0))
 
     def forward(
         self, embedded: Tensor, mask: Tensor, state: Final | None = None, *, resumable: bool = False
@@ -61,7 +58,7 @@ class CovarianceGRUEncoder(nn.Module):
         ended = ~mask.any(1)[:, None]
         hidden = []
         covariances = []
-        for layer in range(self.final_states):
+        for layer in range(len(self.layers)):
             if layer:
                 states = self.dropout(states)
             zeros = states.new_zeros(len(states), self.state_size)
@@ -88,8 +85,7 @@ class CovarianceGRUEncoder(nn.Module):
             if self.scaled:
                 recalled = recalled / (1 + recalled.square().sum(1, keepdim=True)).sqrt()
             hidden = gru_cell(from_input[:, step] + linear(recalled, w_recalled), linear(hidden, w_hh, b_hh), hidden)
-            f = torch.sigmoid(self.gates[layer](hidden)) * hidden if self.gates else hidden
-            written = torch.cat([written, f.masked_fill(~real[:, None], 0)[:, None]], dim=1)
+            written = torch.cat([written, hidden.masked_fill(~real[:, None], 0)[:, None]], dim=1)
             if written.shape[1] == CHUNK:
                 covariance = _add(covariance, written)
                 written = written[:, :0]

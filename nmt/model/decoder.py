@@ -12,7 +12,7 @@ from nmt.attention.base import Attention, Memory
 from nmt.kernels.dropout import Dropout
 from nmt.kernels.dropout import dropout as drop
 from nmt.model.encoder import Final
-from nmt.model.units import GRU, LSTM, MINGRU, SSRU, Parts, Unit, torch_state
+from nmt.model.units import GRU, LSTM, MINGRU, SSRU, Parts, Unit
 from nmt.settings.arguments import Layers, Share, Size, check_arguments
 
 
@@ -37,9 +37,15 @@ class Decoder(nn.Module):
     def features(self, ids: Tensor, state: Any, memory: Memory) -> tuple[Tensor, Tensor]:
         """Return the inputs (B, T, F) of the output layer, and read weights (B, T, R), from the initial state on.
 
-        A loss can then skip padding in the output layer, whose product is the largest of a training step.
+        A loss can then skip padding in the output layer, whose product is the largest of a training step. A decoder
+        that can compute all steps at once overrides this loop.
         """
-        raise NotImplementedError
+        steps = []
+        for piece in torch.split(ids, 1, dim=1):
+            features, state, weights = self.step_features(piece, state, memory)
+            steps.append((features, weights))
+        features, weights = (torch.cat(parts, dim=1) for parts in zip(*steps, strict=True))
+        return features, weights
 
     def step_features(self, ids: Tensor, state: Any, memory: Memory) -> tuple[Tensor, Any, Tensor]:
         """Return the inputs (B, N, F) of the output layer instead of logits; otherwise like ``step``."""
@@ -58,7 +64,8 @@ class Decoder(nn.Module):
     def reorder(self, state: Any, index: Tensor) -> Any:
         """Return the state whose hypothesis n continues hypothesis ``index[b, n]``; index (B, N)."""
         rows = torch.arange(index.shape[0], device=index.device)[:, None]
-        return map_tensors(lambda field: field[rows, index], state)
+        # Greedy search need not copy the state.
+        return map_tensors(lambda field: field if field.shape[1] == index.shape[1] == 1 else field[rows, index], state)
 
 
 class State(NamedTuple):
@@ -85,7 +92,6 @@ class RecurrentDecoder(Decoder):
         *,
         embedding: nn.Embedding,
         attention: Attention,
-        encoder_layers: Layers,
         state_size: Size,
         hidden_size: Size = 512,
         layers: Layers = 1,
@@ -100,16 +106,9 @@ class RecurrentDecoder(Decoder):
         self.input_feeding = input_feeding
         self.hidden_size = hidden_size
         context = attention.context_size
-        feature_size = hidden_size if output_layer == "attentional" else hidden_size + context
-        output_size = hidden_size if output_layer == "attentional" else context
-        self.input_feed_size = output_size if input_feeding else 0
-        self.bridge = Bridge(
-            encoder_size=state_size,
-            encoder_layers=encoder_layers,
-            decoder_size=hidden_size,
-            decoder_layers=layers,
-            parts=len(self.unit.bounded),
-        )
+        attentional = output_layer == "attentional"
+        self.input_feed_size = (hidden_size if attentional else context) if input_feeding else 0
+        self.bridge = Bridge(state_size, hidden_size, layers=layers, parts=len(self.unit.bounded))
         recurrent = self.unit.layers(
             embedding.embedding_dim + self.input_feed_size,
             hidden_size,
@@ -118,15 +117,13 @@ class RecurrentDecoder(Decoder):
             dropout=dropout if layers > 1 else 0.0,
         )
         self.add_module(self.unit.name, recurrent)
-        self.combine = nn.Linear(context + hidden_size, hidden_size) if output_layer == "attentional" else None
+        self.combine = nn.Linear(context + hidden_size, hidden_size) if attentional else None
         parts = [part for part, bounded in enumerate(self.unit.bounded) if bounded]
         self.bounded = {f"layers.{layer}.{part}" for layer in range(layers) for part in parts}
-        if self.combine is not None:  # h̃ is a hyperbolic tangent; contexts, which may be fed instead, have no bound
+        if attentional:  # h̃ is a hyperbolic tangent; contexts, which may be fed instead, have no bound
             self.bounded.add("input_feed")
         self.dropout = Dropout(dropout)
-        self.output = nn.Linear(feature_size, embedding.num_embeddings)
-        if tied:
-            tie_output(self.output, embedding)
+        self.output = new_output(hidden_size if attentional else hidden_size + context, embedding, tied=tied)
 
     @property
     def layers(self) -> Any:
@@ -142,33 +139,30 @@ class RecurrentDecoder(Decoder):
 
     def features(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
         """See ``Decoder``."""
-        embedded = self.dropout(self.embedding(ids))
         if self.input_feeding:
-            steps = []
-            for inputs in embedded.split(1, dim=1):
-                features, state, weights = self._step(inputs, state, memory)
-                steps.append((features, weights))
-            features, weights = (torch.cat(parts, dim=1) for parts in zip(*steps, strict=True))
-            return features, weights
-        _, features, weights = self.attend(self._hidden_states(embedded, state), memory)
-        return features, weights
+            return super().features(ids, state, memory)
+        hidden = self.dropout(self.embedding(ids))
+        # One fused call per layer. In a single call for all layers, torch would draw the dropout between them: slowly
+        # on a CPU, and on a GPU from a random state that a checkpoint cannot store.
+        for layer, (weights, before) in enumerate(zip(self.layers.all_weights, state.layers, strict=True)):
+            hidden = drop(hidden, self.layers.dropout, self.training) if layer else hidden
+            hidden = self.unit.run(hidden, tuple(part[:, 0] for part in before), weights)
+        _, features, read_weights = self.attend(hidden, memory)
+        return features, read_weights
 
     def step_features(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
         """See ``Decoder``."""
-        return self._step(self.embedding(ids), state, memory)
-
-    def _step(self, inputs: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
-        """Return the results of ``step_features`` for embedded pieces (B, N, X)."""
+        inputs = self.dropout(self.embedding(ids))
         if state.input_feed is not None:
             inputs = torch.cat([inputs, state.input_feed], dim=2)
         layers: list[Parts] = []
         # Products, not a fused call, which prepares for many steps and does not pay off for a single one.
-        for parts, weights in zip(state.layers, self.layers.all_weights, strict=True):
+        for weights, before in zip(self.layers.all_weights, state.layers, strict=True):
             inputs = drop(inputs, self.layers.dropout, self.training) if layers else inputs
-            layers.append(self.unit.step(inputs, weights, parts))
+            layers.append(self.unit.step(inputs, weights, before))
             inputs = self.unit.output(layers[-1][0])
-        output, features, weights = self.attend(inputs, memory)
-        return features, State(tuple(layers), output if self.input_feeding else None), weights
+        output, features, read_weights = self.attend(inputs, memory)
+        return features, State(tuple(layers), output if self.input_feeding else None), read_weights
 
     def attend(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
         """Read the memory with the outputs (B, Q, H) of the top layer.
@@ -181,24 +175,6 @@ class RecurrentDecoder(Decoder):
             return context, torch.cat([hidden, self.dropout(context)], dim=2), weights
         attentional = self.dropout(torch.tanh(self.combine(torch.cat([context, hidden], dim=2))))
         return attentional, attentional, weights
-
-    def _hidden_states(self, embedded: Tensor, state: State) -> Tensor:
-        """Return the outputs (B, T, H) of the top layer for a complete target, embedded (B, T, X), without feeding.
-
-        In training, each layer is one fused call. In a single call, torch would draw the dropout between layers: slowly
-        on a CPU, and on a GPU from a random state that a checkpoint cannot store.
-        """
-        if not self.training and isinstance(self.layers, nn.RNNBase):
-            # The layout of torch: (L, B, H).
-            start = [torch.cat(parts, dim=1).transpose(0, 1).contiguous() for parts in zip(*state.layers, strict=True)]
-            hidden: Tensor = self.layers(embedded, torch_state(start))[0]
-            return hidden
-        for layer, weights in enumerate(self.layers.all_weights):
-            if layer:
-                embedded = drop(embedded, self.layers.dropout, self.training)
-            before = tuple(part[:, 0] for part in state.layers[layer])
-            embedded = self.unit.run(embedded, before, weights)
-        return embedded
 
 
 class LSTMDecoder(RecurrentDecoder):
@@ -228,14 +204,20 @@ class MinGRUDecoder(RecurrentDecoder):
     unit = MINGRU
 
 
-def tie_output(output: nn.Linear, embedding: nn.Embedding) -> None:
-    """Let the output layer share the weights of the target embedding. Raises ValueError if their sizes differ."""
-    if output.in_features != embedding.embedding_dim:
-        raise ValueError(
-            f"decoder.tied=true: the output layer has {output.in_features} inputs, but embeddings.size="
-            f"{embedding.embedding_dim}; make them equal, or use decoder.tied=false"
-        )
-    output.weight = embedding.weight
+def new_output(size: int, embedding: nn.Embedding, *, tied: bool) -> nn.Linear:
+    """Return an output layer with ``size`` inputs, which shares the weights of the target embedding if it is ``tied``.
+
+    Raises ValueError if their sizes differ.
+    """
+    output = nn.Linear(size, embedding.num_embeddings)
+    if tied:
+        if size != embedding.embedding_dim:
+            raise ValueError(
+                f"decoder.tied=true: the output layer has {size} inputs, but embeddings.size="
+                f"{embedding.embedding_dim}; make them equal, or use decoder.tied=false"
+            )
+        output.weight = embedding.weight
+    return output
 
 
 class Bridge(nn.Module):
@@ -244,19 +226,17 @@ class Bridge(nn.Module):
     Layer k of the decoder starts from layer k of the encoder, or from the encoder's top layer if it has fewer layers.
     """
 
-    def __init__(
-        self, *, encoder_size: int, encoder_layers: int, decoder_size: int, decoder_layers: int, parts: int = 2
-    ) -> None:
+    def __init__(self, encoder_size: int, size: int, *, layers: int, parts: int) -> None:
         """``parts`` is the number of tensors in the state of a decoder layer."""
         super().__init__()
         self.parts = parts
-        self.maps = nn.ModuleList(nn.Linear(encoder_size, parts * decoder_size) for _ in range(decoder_layers))
-        self.encoder_layers = [min(layer, encoder_layers - 1) for layer in range(decoder_layers)]
+        self.maps = nn.ModuleList(nn.Linear(encoder_size, parts * size) for _ in range(layers))
 
     def forward(self, final: Final) -> tuple[Parts, ...]:
         """Return the initial state of each decoder layer, in tensors (B, H)."""
-        pairs = zip(self.encoder_layers, self.maps, strict=True)
-        return tuple(torch.tanh(affine(final.hidden[:, layer])).chunk(self.parts, dim=1) for layer, affine in pairs)
+        top = final.hidden.shape[1] - 1
+        starts = (affine(final.hidden[:, min(layer, top)]) for layer, affine in enumerate(self.maps))
+        return tuple(torch.tanh(start).chunk(self.parts, dim=1) for start in starts)
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], fields: Any) -> Any:

@@ -47,7 +47,6 @@ class RecurrentEncoder(nn.Module):
                 f"use {hidden_size + 1}"
             )
         self.state_size = hidden_size
-        self.final_states = layers  #: L of ``Final``
         self.bidirectional = bidirectional
         self.resumable = not bidirectional  #: a source can be encoded part by part
         self.dropout = Dropout(dropout)

@@ -7,16 +7,15 @@ Layer Normalization in the Transformer Architecture, arXiv 2002.04745, which tra
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
-from typing import Annotated, Any, ClassVar, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory, clear_padding
 from nmt.kernels.dropout import Dropout
-from nmt.model.decoder import Decoder, tie_output
+from nmt.model.decoder import Decoder, new_output
 from nmt.model.encoder import Final
 from nmt.self_attention import SoftmaxSelfAttention
 from nmt.self_attention.base import SelfAttention, State
@@ -55,15 +54,11 @@ class PositionedEmbeddings(nn.Module):
         return states + sinusoids(position, self.size).to(states.dtype)
 
 
-class FeedForward(nn.Sequential):
-    """The feed-forward network of a layer: W₂ max(0, W₁ x + b₁) + b₂ (§3.3)."""
-
-    def __init__(self, *, size: int, inner_size: int) -> None:
-        super().__init__(nn.Linear(size, inner_size), nn.ReLU(), nn.Linear(inner_size, size))
-
-
 class EncoderLayer(nn.Module):
-    """Self-attention over the source, then a feed-forward network, with dropout of both results (§5.4)."""
+    """Self-attention over the source, then a feed-forward network, with dropout of both results (§5.4).
+
+    The network is W₂ max(0, W₁ x + b₁) + b₂ (§3.3).
+    """
 
     def __init__(
         self, *, size: int, heads: int, inner_size: int, dropout: float, self_attention: SelfAttentionBuilder
@@ -72,7 +67,7 @@ class EncoderLayer(nn.Module):
         self.self_attention_norm = nn.LayerNorm(size)
         self.self_attention = self_attention(size=size, heads=heads)
         self.feed_forward_norm = nn.LayerNorm(size)
-        self.feed_forward = FeedForward(size=size, inner_size=inner_size)
+        self.feed_forward = nn.Sequential(nn.Linear(size, inner_size), nn.ReLU(), nn.Linear(inner_size, size))
         self.dropout = Dropout(dropout)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
@@ -83,14 +78,6 @@ class EncoderLayer(nn.Module):
         """Return the states (…, E) after the feed-forward network."""
         output: Tensor = self.dropout(self.feed_forward(self.feed_forward_norm(states)))
         return states + output
-
-
-def new_layers(group: str, count: int, new_layer: Callable[[], EncoderLayer]) -> nn.ModuleList:
-    """Return ``count`` new layers of the part ``group``, which errors of its self-attention name."""
-    try:
-        return nn.ModuleList(new_layer() for _ in range(count))
-    except ValueError as error:
-        raise ValueError(str(error).replace("attention.", f"{group}.self_attention.", 1)) from None
 
 
 class DecoderLayer(EncoderLayer):
@@ -106,39 +93,60 @@ class DecoderLayer(EncoderLayer):
         self.W_query = nn.Linear(size, size, bias=False)
         self.W_context = nn.Linear(context_size, size, bias=False)
 
-    def complete(self, states: Tensor, memory: Memory, attention: Attention) -> tuple[Tensor, Tensor]:
-        """Return the next states (B, T, E) of a complete target, and the read weights (B, T, R)."""
-        return self._run(states, self.self_attention, memory, attention)
+    def forward(  # type: ignore[override]
+        self, states: Tensor, before: State | None, memory: Memory, attention: Attention
+    ) -> tuple[Tensor, State, Tensor]:
+        """Return the next states, the state of the self-attention and the read weights.
 
-    def step(self, states: Tensor, state: State, memory: Memory, attention: Attention) -> tuple[Tensor, State, Tensor]:
-        """Return the next states (B, N, E) of one more piece, its state, and the read weights (B, N, R)."""
-        after = state
-
-        def attend(normalised: Tensor) -> Tensor:
-            nonlocal after
-            output, after = self.self_attention.step(normalised, state)
-            return output
-
-        states, weights = self._run(states, attend, memory, attention)
-        return states, after, weights
-
-    def _run(
-        self, states: Tensor, attend: Callable[[Tensor], Tensor], memory: Memory, attention: Attention
-    ) -> tuple[Tensor, Tensor]:
-        states = states + self.dropout(attend(self.self_attention_norm(states)))
+        Without a state ``before``, the states (B, T, E) are those of a complete target, and the state is empty. With
+        one, they are those (B, N, E) of one more piece of each hypothesis.
+        """
+        normalised = self.self_attention_norm(states)
+        after: State = ()
+        if before is None:
+            attended = self.self_attention(normalised)
+        else:
+            attended, after = self.self_attention.step(normalised, before)
+        states = states + self.dropout(attended)
         context, weights = attention.read(self.W_query(self.read_norm(states)), memory)
         states = states + self.dropout(self.W_context(context))
-        return self.transform(states), weights
+        return self.transform(states), after, weights
 
 
-class TransformerEncoder(nn.Module):
+class Stack(nn.Module):
+    """The modules that both sides have: positioned inputs, layers, and a normalisation after the last one."""
+
+    def build(
+        self,
+        group: str,
+        layer: type[EncoderLayer],
+        *,
+        embedding_size: int,
+        size: int,
+        layers: int,
+        heads: int,
+        dropout: float,
+        **settings: Any,
+    ) -> None:
+        """Create the modules. Raises ValueError, with keys of the ``group``, for sizes that do not fit each other."""
+        if size % heads:
+            raise ValueError(f"{group}.heads={heads}: must divide {group}.hidden_size={size}; change one of them")
+        self.dropout = Dropout(dropout)
+        self.inputs = PositionedEmbeddings(embedding_size=embedding_size, size=size)
+        try:
+            blocks = [layer(size=size, heads=heads, dropout=dropout, **settings) for _ in range(layers)]
+        except ValueError as error:
+            raise ValueError(str(error).replace("attention.", f"{group}.self_attention.", 1)) from None
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.LayerNorm(size)
+
+
+class TransformerEncoder(Stack):
     """Layers of self-attention over the source (Vaswani et al. 2017), with states (B, S, E), E = hidden_size.
 
     ``self_attention`` builds the self-attention of a layer: a class of ``nmt.self_attention``, or a function. The final
     state is the mean of the states.
     """
-
-    final_states: ClassVar[int] = 1
 
     @check_arguments
     def __init__(
@@ -153,20 +161,18 @@ class TransformerEncoder(nn.Module):
         self_attention: SelfAttentionBuilder = SoftmaxSelfAttention,
     ) -> None:
         super().__init__()
-        require_heads("encoder", hidden_size, heads)
         self.state_size = hidden_size
-        self.dropout = Dropout(dropout)
-        self.inputs = PositionedEmbeddings(embedding_size=embedding_size, size=hidden_size)
-        new_layer = partial(
+        self.build(
+            "encoder",
             EncoderLayer,
+            embedding_size=embedding_size,
             size=hidden_size,
+            layers=layers,
             heads=heads,
-            inner_size=feedforward_size,
             dropout=dropout,
+            inner_size=feedforward_size,
             self_attention=self_attention,
         )
-        self.blocks = new_layers("encoder", layers, new_layer)
-        self.norm = nn.LayerNorm(hidden_size)
 
     def forward(self, embedded: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
         """Return the states (B, S, E) and their mean, for embedded (B, S, X) and mask (B, S), True where real."""
@@ -178,12 +184,6 @@ class TransformerEncoder(nn.Module):
         return states, Final((states.sum(1) / count)[:, None], None)
 
 
-def require_heads(group: str, size: int, heads: int) -> None:
-    """Raise ValueError unless the states of the part ``group`` can be divided into heads."""
-    if size % heads:
-        raise ValueError(f"{group}.heads={heads}: must divide {group}.hidden_size={size}; change one of them")
-
-
 class TransformerState(NamedTuple):
     """Decoder state of N hypotheses for each of B sentences. The memory is not part of it."""
 
@@ -191,7 +191,7 @@ class TransformerState(NamedTuple):
     layers: tuple[State, ...]  # tensors (B, N, …): a cache that grows, or sums of constant size
 
 
-class TransformerDecoder(Decoder):
+class TransformerDecoder(Stack, Decoder):
     """Layers of causal self-attention, each of which also reads the source memory (Vaswani et al. 2017).
 
     The source is written into one memory, once, and every layer reads it. The read weights are the mean over the
@@ -215,7 +215,6 @@ class TransformerDecoder(Decoder):
         tied: bool = False,
     ) -> None:
         super().__init__()
-        require_heads("decoder", hidden_size, heads)
         if not attention.context_size:
             raise ValueError(
                 f"attention={type(attention).__name__}: has no contexts, through which decoder=transformer sees the "
@@ -224,71 +223,53 @@ class TransformerDecoder(Decoder):
         self.embedding = embedding
         self.attention = attention
         self.hidden_size = hidden_size
-        self.dropout = Dropout(dropout)
-        self.inputs = PositionedEmbeddings(embedding_size=embedding.embedding_dim, size=hidden_size)
-        new_layer = partial(
+        self.build(
+            "decoder",
             DecoderLayer,
             context_size=attention.context_size,
+            embedding_size=embedding.embedding_dim,
             size=hidden_size,
+            layers=layers,
             heads=heads,
-            inner_size=feedforward_size,
             dropout=dropout,
+            inner_size=feedforward_size,
             self_attention=self_attention,
         )
-        self.blocks = new_layers("decoder", layers, new_layer)
-        for block in self._layers():
-            kind = type(block.self_attention)
-            if kind.causal is SelfAttention.causal:
-                raise ValueError(
-                    f"decoder.self_attention={kind.__name__}: cannot hide later positions; choose another for the "
-                    "decoder, such as linear"
-                )
-        self.norm = nn.LayerNorm(hidden_size)
-        self.output = nn.Linear(hidden_size, embedding.num_embeddings)
-        if tied:
-            tie_output(self.output, embedding)
+        kind: Any = type(self.blocks[0].self_attention)
+        if kind.causal is SelfAttention.causal:
+            raise ValueError(
+                f"decoder.self_attention={kind.__name__}: cannot hide later positions; choose another for the "
+                "decoder, such as linear"
+            )
+        self.output = new_output(hidden_size, embedding, tied=tied)
 
     def init(self, final: Final, memory: Memory) -> TransformerState:
         """See ``Decoder``."""
         position = torch.zeros(final.hidden.shape[0], 1, dtype=torch.int64, device=final.hidden.device)
-        return TransformerState(position, tuple(block.self_attention.start(final.hidden) for block in self._layers()))
+        blocks: Any = self.blocks
+        return TransformerState(position, tuple(block.self_attention.start(final.hidden) for block in blocks))
 
     def features(self, ids: Tensor, state: TransformerState, memory: Memory) -> tuple[Tensor, Tensor]:
         """See ``Decoder``."""
-        states = self._inputs(ids, torch.arange(ids.shape[1], device=ids.device))
-        reads = []
-        for block in self._layers():
-            states, weights = block.complete(states, memory, self.attention)
-            reads.append(weights)
-        return self.norm(states), _mean(reads)
+        position = torch.arange(ids.shape[1], device=ids.device)
+        features, _, weights = self._run(ids, position, [None] * len(self.blocks), memory)
+        return features, weights
 
     def step_features(
         self, ids: Tensor, state: TransformerState, memory: Memory
     ) -> tuple[Tensor, TransformerState, Tensor]:
         """See ``Decoder``."""
-        states = self._inputs(ids, state.position)
-        reads = []
-        after = []
-        for block, before in zip(self._layers(), state.layers, strict=True):
-            states, layer_state, weights = block.step(states, before, memory, self.attention)
+        features, layers, weights = self._run(ids, state.position, state.layers, memory)
+        return features, TransformerState(state.position + 1, layers), weights
+
+    def _run(
+        self, ids: Tensor, position: Tensor, before: Sequence[State | None], memory: Memory
+    ) -> tuple[Tensor, tuple[State, ...], Tensor]:
+        """Return the inputs of the output layer, the next state of each layer, and the mean of their read weights."""
+        states = self.dropout(self.inputs(self.embedding(ids), position))
+        after, reads = [], []
+        for block, layer_state in zip(self.blocks, before, strict=True):
+            states, next_state, weights = block(states, layer_state, memory, self.attention)
+            after.append(next_state)
             reads.append(weights)
-            after.append(layer_state)
-        return self.norm(states), TransformerState(state.position + 1, tuple(after)), _mean(reads)
-
-    def reorder(self, state: TransformerState, index: Tensor) -> TransformerState:
-        """See ``Decoder``."""
-        if index.shape[1] == state.position.shape[1] == 1:  # greedy search need not copy its cache
-            return state
-        reordered: TransformerState = super().reorder(state, index)
-        return reordered
-
-    def _inputs(self, ids: Tensor, position: Tensor) -> Tensor:
-        states: Tensor = self.dropout(self.inputs(self.embedding(ids), position))
-        return states
-
-    def _layers(self) -> list[DecoderLayer]:
-        return list(self.blocks)  # type: ignore[arg-type]
-
-
-def _mean(weights: list[Tensor]) -> Tensor:
-    return torch.stack(weights).mean(0)
+        return self.norm(states), tuple(after), torch.stack(reads).mean(0)

@@ -50,7 +50,6 @@ REFUSED = ("convolution, luong", "running sum, luong")  # to encode in parts
 class RunningSum(nn.Module):
     """State s is tanh of the sum of the projected embeddings up to s."""
 
-    final_states = 1
     resumable = True
 
     def __init__(self, *, embedding_size: int, hidden_size: int = 8, dropout: float = 0.0) -> None:

@@ -59,13 +59,12 @@ MISSING = object()
 @pytest.mark.parametrize(
     ("group", "name", "value", "problem"),
     [
-        *(("encoder", name, MISSING, "") for name in ("state_size", "final_states", "dropout")),
+        *(("encoder", name, MISSING, "") for name in ("state_size", "dropout")),
         ("attention", "context_size", MISSING, ""),
         *(("decoder", name, MISSING, "") for name in ("embedding", "output")),
         *(("decoder", name, None, "must be a class or function") for name in ("init", "features", "step", "reorder")),
         ("encoder", "state_size", 0, "must be at least 1"),
         ("encoder", "state_size", 8.0, "must be a whole number"),
-        ("encoder", "final_states", None, "must be a whole number"),
         ("encoder", "dropout", 0.1, "must be a class or function"),
     ],
 )

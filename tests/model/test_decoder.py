@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import random_model, tiny_config
-from small_models import LENGTHS, SHAPES, build, recurrent, sources, targets
+from model.small_models import LENGTHS, SHAPES, build, recurrent, sources, targets
 from torch import nn
 
 from nmt.attention import LuongAttention
@@ -125,25 +124,10 @@ def test_bidirectional_encoder_cannot_continue() -> None:
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_sizes_that_do_not_match_are_rejected(device: str) -> None:
     attention = LuongAttention(state_size=6, query_size=6)
-    sizes = {"encoder_layers": 1, "state_size": 6, "hidden_size": 6}
+    sizes = {"state_size": 6, "hidden_size": 6}
     with torch.device(device):
         with pytest.raises(ValueError, match=r"^encoder\.hidden_size=7: must be even .*; use 8"):
             LSTMEncoder(embedding_size=4, hidden_size=7)
         LSTMEncoder(embedding_size=4, hidden_size=7, bidirectional=False)
         with pytest.raises(ValueError, match=r"^decoder\.tied=true: .* 6 inputs, but embeddings\.size=4; make"):
             LSTMDecoder(embedding=nn.Embedding(9, 4), attention=attention, **sizes, tied=True)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize(
-    ("kind", "settings"),
-    [("Delta", {"key_size": 5}), *(("Covariance", {"gate": "all", "recall": r}) for r in (None, "state"))],
-)
-def test_model_in_half_precision_stays_close(kind: str, settings: dict[str, Any], dtype: torch.dtype) -> None:
-    config = tiny_config({"_target_": f"nmt.attention.{kind}Attention", **settings})
-    model = random_model(config, vocabulary=11, longest_source=6, scale=2.0).double()
-    with torch.no_grad():
-        exact, _ = model(*sources(), targets())
-        rough, _ = model.to(dtype)(*sources(), targets())
-    assert rough.dtype == dtype
-    assert (rough - exact).norm() < 0.05 * exact.norm()

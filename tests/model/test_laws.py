@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from builders import require_bfloat16_lstm
-from small_models import ATTENTIONS, KINDS, LENGTHS, SHAPES, build, recurrent, sources, targets, transformers
+from model.small_models import ATTENTIONS, KINDS, LENGTHS, SHAPES, build, recurrent, sources, targets, transformers
 from torch import Tensor
 
 from nmt.model import Seq2Seq

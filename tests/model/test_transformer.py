@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from builders import random_model, tiny_config
-from small_models import ATTENTIONS, LENGTHS, build, sources, targets, transformers
+from model.small_models import ATTENTIONS, LENGTHS, build, sources, targets, transformers
 from torch import Tensor, nn
 
 from nmt.attention import LuongAttention, NoAttention
@@ -129,10 +129,6 @@ def test_sizes_that_do_not_match_are_rejected() -> None:
     nothing = NoAttention(state_size=8, query_size=8)
     with pytest.raises(ValueError, match=r"^attention=NoAttention: has no contexts.*; choose another attention"):
         TransformerDecoder(embedding=nn.Embedding(9, 6), attention=nothing, hidden_size=8)
-
-
-def test_source_cannot_be_encoded_in_parts() -> None:
-    assert not build(transformers()).resumable
 
 
 def test_a_self_attention_that_is_not_a_class_is_refused() -> None:

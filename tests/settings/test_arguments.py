@@ -59,7 +59,7 @@ def supplied(kind: type[Any]) -> dict[str, Any]:
         return {"embedding_size": 8}
     if kind is LSTMDecoder:
         attention = LuongAttention(**SIZES)
-        return {"embedding": nn.Embedding(9, 8), "attention": attention, "encoder_layers": 1, "state_size": 8}
+        return {"embedding": nn.Embedding(9, 8), "attention": attention, "state_size": 8}
     return {**SIZES, **({"inner": LuongAttention} if kind is MultiHeadAttention else {})}
 
 
