@@ -135,10 +135,14 @@ def check_shapes(attention: Attention, inputs: Inputs) -> None:
     memory = attention.write(inputs.states, inputs.mask, trace=True)
     context, weights = attention.read(inputs.query, memory)
     slots = memory.slots.shape[1]
-    _require_shape("contexts", context, (rows, queries, attention.context_size), "(B, Q, context_size)")
-    _require_shape("memory.slots", memory.slots, (rows, slots, memory.slots.shape[2]), "(B, R, D)")
-    _require_shape("read weights", weights, (rows, queries, slots), "(B, Q, R)")
-    _require_shape("alignments", attention.align(weights, memory), (rows, queries, source), "(B, Q, S)")
+    for name, tensor, shape, letters in (
+        ("contexts", context, (rows, queries, attention.context_size), "(B, Q, context_size)"),
+        ("memory.slots", memory.slots, (rows, slots, memory.slots.shape[2]), "(B, R, D)"),
+        ("read weights", weights, (rows, queries, slots), "(B, Q, R)"),
+        ("alignments", attention.align(weights, memory), (rows, queries, source), "(B, Q, S)"),
+    ):
+        if tensor.shape != shape:
+            raise BrokenLaw(f"{name} of shape {tuple(tensor.shape)}: must be {shape}, {letters}; change the shape")
     if memory.length.tolist() != inputs.lengths:
         raise BrokenLaw(
             f"memory.length={memory.length.tolist()}: must be the numbers of states, {inputs.lengths}; use mask.sum(1)"
@@ -385,11 +389,6 @@ def _tensors(memory: Memory) -> dict[str, Tensor]:
     return {name: value for name, value in memory._asdict().items() if isinstance(value, Tensor)}
 
 
-def _require_shape(name: str, tensor: Tensor, shape: tuple[int, ...], letters: str) -> None:
-    if tensor.shape != shape:
-        raise BrokenLaw(f"{name} of shape {tuple(tensor.shape)}: must be {shape}, {letters}; change the shape")
-
-
 def _require_equal(
     actual: Tensor, expected: Tensor, inputs: Inputs, problem: str, cause: str, *, exact: bool = False
 ) -> None:
@@ -400,15 +399,11 @@ def _require_equal(
     close = torch.isclose(actual.double(), expected.double(), rtol=tolerance, atol=tolerance)
     if close.all():
         return
-    difference = (
-        (actual.double() - expected.double()).abs().masked_fill(close, 0)[..., None].flatten(1).amax(1).detach()
-    )
-    row = int(difference.nan_to_num(float("inf")).argmax())
-    heads = len(difference) // len(inputs.mask)
-    lengths = inputs.lengths
-    among = f" (lengths {', '.join(map(str, lengths))})" if len(lengths) > 1 else ""
-    where = f"in the source of length {lengths[row // heads]}{among}"
-    raise BrokenLaw(f"{problem}: largest difference {difference[row]:.1e}, {where}; {cause}")
+    difference = (actual.double() - expected.double()).abs().masked_fill(close, 0).nan_to_num(float("inf"))
+    largest = difference.detach()[..., None].flatten(1).amax(1)
+    row = int(largest.argmax())
+    length = inputs.lengths[row * len(inputs.mask) // len(largest)]  # heads are rows too
+    raise BrokenLaw(f"{problem}: largest difference {largest[row]:.1e}, in the source of length {length}; {cause}")
 
 
 def _require_equal_memories(actual: Memory, expected: Memory, inputs: Inputs, problem: str, cause: str) -> None:

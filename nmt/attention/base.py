@@ -104,18 +104,16 @@ class Attention(nn.Module):
 
     def _extend(self, memory: Memory, states: Tensor, mask: Tensor, *, empty: bool) -> Memory:
         states = clear_padding(states, mask)
-        size = states.shape[1]
-        if self.states_per_update is not None and not torch.compiler.is_compiling():
-            size = min(size, max(self.states_per_update, isqrt(size) + 1))  # training then keeps √S memories
         if self.exact:
             states = states.to(torch.promote_types(states.dtype, torch.float32))
+        parts = [(states, mask)]
+        if self.states_per_update is not None and not torch.compiler.is_compiling():
+            size = max(self.states_per_update, isqrt(states.shape[1]) + 1)  # training then keeps √S memories
+            parts = list(zip(torch.split(states, size, 1), torch.split(mask, size, 1), strict=True))
         with torch.autocast(states.device.type, enabled=False) if self.exact else nullcontext():
-            if size == states.shape[1]:
-                memory = self._write_part(memory, states, mask, empty=empty)
-            else:
-                for part in zip(torch.split(states, size, dim=1), torch.split(mask, size, dim=1), strict=True):
-                    memory = self._write_part(memory, *part, empty=empty)
-                    empty = False
+            for part in parts:
+                memory = self._write_part(memory, *part, empty=empty)
+                empty = False
         return memory._replace(keys=self.keys(memory))
 
     def _write_part(self, memory: Memory, states: Tensor, mask: Tensor, *, empty: bool) -> Memory:

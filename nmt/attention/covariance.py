@@ -15,9 +15,6 @@ from torch.nn.functional import logsigmoid, pad
 from nmt.attention.base import Attention, Memory, Update, project
 from nmt.settings.arguments import Size
 
-Gates = tuple[Tensor, Tensor, Tensor]
-"""log α (…), β (…) and f (…, k)."""
-
 
 class CovarianceAttention(Attention):
     """Attention without a softmax: queries read C q_t from the k × k covariance C of the source states.
@@ -65,16 +62,17 @@ class CovarianceAttention(Attention):
         if self.gate == "value":
             f = torch.sigmoid(scores) * states
             return Update(f, f)
-        if self.recalled is None or not states.shape[1]:
-            log_alpha, beta, f = _gates(scores, states, mask)
+        if self.recalled is not None:
+            share, weights, f = self._recall(memory, scores, states, mask)
         else:
-            log_alpha, beta, f = self._recall(memory, scores, states, mask)
-        # remaining (B, S + 1, 1): entry s is Π_{j≥s} α_j, the share of everything before s that is left at the end.
-        remaining = pad(log_alpha.flip(1).cumsum(1).flip(1), (0, 1)).exp()[..., None]
-        return Update(remaining[:, 1:] * beta[..., None] * f, f, lambda columns: remaining[:, :1] * columns)
+            log_alpha, beta, f = _gates(scores, states, mask)
+            # remaining (B, S + 1): entry s is Π_{j≥s} α_j, the share of everything before s that is left at the end.
+            remaining = pad(log_alpha.flip(1).cumsum(1).flip(1), (0, 1)).exp()
+            share, weights = remaining[:, :1], remaining[:, 1:] * beta
+        return Update(weights[..., None] * f, f, lambda columns: share[..., None] * columns)
 
-    def _recall(self, memory: Memory, scores: Tensor, states: Tensor, mask: Tensor) -> Gates:
-        """Return gates that see r_s, one state after the other, with C_0 the memory.
+    def _recall(self, memory: Memory, scores: Tensor, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what gates that see r_s leave: the share of C_0, the memory (B, 1), weights (B, S) and f (B, S, k).
 
         C_{s−1} x_s = share · C_0 x_s + Σ_j weights_j f_j (f_jᵀ x_s), over the states j before s. Here share = Π_j α_j
         and weights_j = β_j Π_{i>j} α_i. A sum over few states costs less than a product with a matrix per state.
@@ -82,21 +80,18 @@ class CovarianceAttention(Attention):
         assert self.recalled is not None
         probes = _gates(scores, states, mask)[2] if self.recall == "value" else states
         before = probes @ memory.slots if memory.slots.shape[1] else torch.zeros_like(probes)
-        share = torch.ones_like(states[:, 0, :1])
+        share = states.new_ones(len(states), 1)
         weights, written = share[:, :0], states[:, :0]
-        gates: list[Gates] = []
         for s, x in enumerate(probes.unbind(1)):
             similarities = (written @ x[..., None])[..., 0]
             r = share * before[:, s] + ((weights * similarities)[:, None] @ written)[:, 0]
             r = r / (1 + r.square().sum(1, keepdim=True)).sqrt()
-            gates.append(_gates(scores[:, s] + project(self.recalled, r), states[:, s], mask[:, s]))
-            log_alpha, beta, f = gates[-1]
+            log_alpha, beta, f = _gates(scores[:, s] + project(self.recalled, r), states[:, s], mask[:, s])
             alpha = log_alpha.exp()[:, None]
             share = share * alpha
             weights = torch.cat([weights * alpha, beta[:, None]], dim=1)
             written = torch.cat([written, f[:, None]], dim=1)
-        log_alpha, beta, f = (torch.stack(column, dim=1) for column in zip(*gates, strict=True))
-        return log_alpha, beta, f
+        return share, weights, written
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         if self.project is not None:
@@ -105,6 +100,9 @@ class CovarianceAttention(Attention):
         return query / memory.length.clamp(min=1)[:, None, None].to(query.dtype) if self.mean else query
 
 
-def _gates(scores: Tensor, h: Tensor, mask: Tensor) -> Gates:
-    """Return the gates of scores (…, k + 2) and states (…, k). Padding does not decay anything: its log α is 0."""
+def _gates(scores: Tensor, h: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return log α (…), β (…) and f (…, k) of scores (…, k + 2) and states (…, k).
+
+    Padding does not decay anything: its log α is 0.
+    """
     return logsigmoid(scores[..., 0]) * mask, torch.sigmoid(scores[..., 1]), torch.sigmoid(scores[..., 2:]) * h

@@ -88,12 +88,8 @@ class MultiHeadAttention(Attention):
 
     def split_memory(self, memory: Memory) -> Memory:
         """Return the memory with one row per head, as ``inner`` wrote it. The fields are views, except ``length``."""
-        heads = self.heads
-        fields = {
-            name: field.reshape(field.shape[0] * heads, field.shape[1] // heads, *field.shape[2:])
-            for name, field in _slots(memory)
-        }
-        return memory._replace(**fields, length=memory.length.repeat_interleave(heads))
+        fields = {name: unflatten(field, 1, (self.heads, -1)).flatten(0, 1) for name, field in _slots(memory)}
+        return memory._replace(**fields, length=memory.length.repeat_interleave(self.heads))
 
     def _join_heads(self, split: Tensor) -> Tensor:
         """Return (B·H, n, m) as (B, n, H·m)."""

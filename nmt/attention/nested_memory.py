@@ -6,15 +6,12 @@ Ordered Representations with Nested Dropout, arXiv 1402.0915.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
 from nmt.attention.base import Memory, Update
-from nmt.attention.memory import MemoryAttention, Score, score
-from nmt.settings.arguments import Count, Size
+from nmt.attention.memory import MemoryAttention, score
 
 
 class NestedMemoryAttention(MemoryAttention):
@@ -27,29 +24,8 @@ class NestedMemoryAttention(MemoryAttention):
     replaced by 1, 1/2, 3/4, 1/4, 7/8, … If n is a power of 2, these are the n values k/n in another order.
     """
 
-    def __init__(
-        self,
-        *,
-        state_size: Size,
-        query_size: Size,
-        slots: Size = 64,
-        write_score: Score = "softmax",
-        read_score: Score = "sigmoid",
-        position_encoding: bool = True,
-        max_length: Count = 100,
-        renormalise: Literal["sum", "mean"] | None = "mean",
-    ) -> None:
-        super().__init__(
-            state_size=state_size,
-            query_size=query_size,
-            slots=slots,
-            write_score=write_score,
-            read_score=read_score,
-            position_encoding=position_encoding,
-            max_length=max_length,
-            renormalise=renormalise,
-        )
-        self.used = slots
+    used: int | None = None
+    """Number of slots that are written and read in evaluation; None: all."""
 
     def use_slots(self, slots: int) -> None:
         """Write and read the first ``slots`` slots only, from now on."""

@@ -1,13 +1,8 @@
-"""Lets the tests of this folder import ``blocks`` and ``naive``: the tests are not a package. Chooses slow laws."""
+"""Chooses slow laws."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 # Heads of any kind run the same code, so CI tests the laws for heads of these kinds; -m slow tests all others.
 HEADS = ("multi_head of bahdanau", "multi_head of covariance", "multi_head of memory")

@@ -66,9 +66,10 @@ def sparse(attention: Any, h: Tensor, q: Tensor) -> Result:
 def memory(attention: Any, h: Tensor, q: Tensor) -> Result:
     """Britz et al. (2017), eqs. 7, 8, 11 and 12. Nested slots cover the source in another order."""
     score = {"softmax": softmax, "sigmoid": torch.sigmoid}
-    slots = getattr(attention, "used", attention.slots)
+    nested = hasattr(attention, "used")
+    slots = (nested and attention.used) or attention.slots
     place = [k / attention.slots for k in range(1, slots + 1)]
-    if hasattr(attention, "used"):
+    if nested:
         place = [1 - int(f"0{k:b}"[::-1], 2) / 2 ** len(f"0{k:b}") for k in range(slots)]  # van der Corput
     factors = torch.ones(len(h), slots, dtype=h.dtype)
     if attention.position_encoding:

@@ -10,11 +10,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
-from blocks import STEMS, read_block
+from attention.blocks import STEMS, read_block
 from torch import Tensor, nn
 
 from nmt.attention import LowRankAttention, MultiHeadAttention
-from nmt.attention.base import Attention, Memory, SourceAttention
+from nmt.attention.base import Attention, Memory
 from nmt.model.build import ATTENTION
 from nmt.settings.plugins import locate
 from nmt.testing import LAWS, LENGTHS, QUERIES, Inputs, WriteAndRead, random_inputs, write_and_read
@@ -140,28 +140,6 @@ def test_law(attention: Attention, law: str) -> None:
 def test_contexts_of_two_sources_differ(attention: Attention) -> None:
     """Otherwise the laws would hold for any attention."""
     assert not torch.equal(*write_and_read(attention, *inputs(attention))[0][:2])
-
-
-def test_alignment_needs_a_trace_only_where_slots_mix_states(attention: Attention) -> None:
-    states, mask, query = inputs(attention)
-    memory = attention.write(states, mask)
-    _, weights = attention.read(query, memory)
-    if isinstance(getattr(attention, "inner", attention), SourceAttention):
-        assert_same(attention.align(weights, memory), write_and_read(attention, states, mask, query)[2])
-    else:
-        with pytest.raises(ValueError, match="trace=True"):
-            attention.align(weights, memory)
-
-
-NOT_STREAMING = [name for name, block in SETTINGS.items() if not build(block).streaming]
-
-
-@pytest.mark.parametrize("name", NOT_STREAMING)
-def test_append_names_the_need_for_the_whole_source(name: str) -> None:
-    attention = build(SETTINGS[name])
-    states, mask, _ = inputs(attention)
-    with pytest.raises(ValueError, match="whole source"):
-        attention.append(attention.write(states, mask), states, mask)
 
 
 def uniform_reads(attention: Attention) -> Attention:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands.processes import run_python
 
 import nmt.attention
 from nmt.attention.base import Attention
@@ -49,8 +48,3 @@ def test_attention_in_a_new_file_needs_no_edit(tmp_path: Path, monkeypatch: pyte
     finally:
         nmt.attention._classes.cache_clear()
         sys.modules.pop("nmt.attention.newcomer", None)
-
-
-def test_package_import_does_not_import_torch() -> None:
-    code = "import sys, nmt.attention; sys.exit('torch' in sys.modules)"
-    assert run_python(code).returncode == 0

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from math import log, sqrt
+from math import log
 from typing import Any, get_args
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import normalize
+from torch import nn
 
 from nmt.attention import DeltaAttention, KernelAttention, LowRankAttention, MemoryAttention, MesaAttention
 from nmt.attention.base import Attention
 from nmt.attention.kernel import FeatureMap
-from nmt.attention.mesa import solve
 from nmt.errors import SourceTooLong
 from nmt.kernels import additive
 from nmt.kernels.additive import additive_scores
@@ -52,22 +50,6 @@ def test_half_precision_reads_thousands_of_states(kind: FeatureMap) -> None:
     assert (context.float() - expected).norm() <= 0.05 * expected.norm()
 
 
-@pytest.mark.parametrize("size", [4, 64])
-@pytest.mark.parametrize("distance", [1.0, 0.01])
-def test_taylor_features_of_opposite_vectors_lose_the_documented_precision(size: int, distance: float) -> None:
-    torch.manual_seed(1)
-    attention, mask = kernel_of_vectors("taylor", size), torch.ones(20, 9, dtype=torch.bool)
-    query = normalize(torch.randn(20, 1, size), dim=2)
-    states = distance * normalize(torch.randn(20, 9, size), dim=2) - query
-    with torch.no_grad():
-        context, _ = attention.read(query, attention.write(states, mask))
-    keys, q = (normalize(vectors.double(), dim=2) for vectors in (states, query))
-    weights = (keys + q).square().sum(2) / 2  # 1 + cos of unit vectors, without the cancellation
-    exact = (weights[..., None] * states.double()).sum(1) / weights.sum(1, keepdim=True)
-    bound = sqrt(size) * torch.finfo(torch.float32).eps / weights.mean(1) * states.norm(dim=2).amax(1)
-    assert ((context[:, 0] - exact).norm(dim=1) <= bound).all()
-
-
 def test_softmax_over_the_source_in_parts_is_stable_for_large_scores() -> None:
     attention = kernel_of_vectors("softmax", 1)
     states = torch.tensor([[[-3000.0], [500.0], [2000.0], [2000.0 - log(3)]]])
@@ -84,35 +66,6 @@ def test_query_of_zeros_reads_zero_in_half_precision(kind: type[Attention], dtyp
     memory = attention.write(torch.randn(1, 3, 4, dtype=dtype), torch.ones(1, 3, dtype=torch.bool))
     context, _ = attention.read(torch.zeros(1, 1, 3, dtype=dtype), memory)
     assert context.tolist() == [[[0.0] * 4]]
-
-
-def test_delta_rule_keeps_sqrt_s_memories() -> None:
-    length, state, key = 900, 4, 3
-    attention = DeltaAttention(state_size=state, query_size=2, key_size=key)
-    saved: dict[tuple[int, int], Tensor] = {}  # by address, because a tensor can be saved twice
-
-    def save(tensor: Tensor) -> Tensor:
-        saved[tensor.data_ptr(), tensor.numel()] = tensor
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
-        attention.write(torch.randn(1, length, state, requires_grad=True), torch.ones(1, length, dtype=torch.bool))
-    memories = sum(tensor.shape == (1, key, state) for tensor in saved.values())
-    assert abs(memories - sqrt(length)) <= 2
-    # Pairs of states exist only within a chunk: no saved tensor is larger than the states themselves.
-    assert max(tensor.numel() for tensor in saved.values()) <= length * state
-
-
-def test_mesa_in_float32_stays_accurate_when_states_arrive_one_by_one() -> None:
-    torch.manual_seed(1)
-    attention = MesaAttention(state_size=8, query_size=8, key_size=8, ridge=0.1)
-    states, mask = torch.randn(1, 300, 8), torch.ones(1, 300, dtype=torch.bool)
-    with torch.no_grad():
-        memory = attention.write(states[:, :1], mask[:, :1])
-        for s in range(1, 300):
-            memory = attention.append(memory, states[:, s : s + 1], mask[:, s : s + 1])
-        exact = attention.double().write(states.double(), mask)
-    torch.testing.assert_close(memory.slots.double(), exact.slots, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("exporting", [False, True])
@@ -134,17 +87,6 @@ def test_mesa_in_float32_is_accurate_for_states_that_resemble_each_other(
             results[dtype] = (context.detach(), source.grad)
     for single, double in zip(results[torch.float32], results[torch.float64], strict=True):
         assert (single - double).norm() <= 1e-3 * double.norm()
-
-
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
-def test_newton_iteration_of_exported_graphs_solves_the_system(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.manual_seed(1)
-    keys, right = torch.randn(3, 6, 4, dtype=torch.float64), torch.randn(3, 6, 2, dtype=torch.float64)
-    matrix = scale * keys @ keys.transpose(1, 2)  # of rank 4, so that the condition number grows with the scale
-    expected = solve(matrix, right)
-    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
-    monkeypatch.setattr(torch.linalg, "solve", None)
-    torch.testing.assert_close(solve(matrix, right), expected, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("renormalise", ["sum", "mean", None])

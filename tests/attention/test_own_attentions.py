@@ -105,14 +105,6 @@ class WrongTrace(Sigmoid):
         return memory._replace(slots=memory.slots * 2)
 
 
-class NoTrace(Sigmoid):
-    def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
-        return super().write(states, mask)
-
-    def align(self, weights: Tensor, memory: Memory) -> Tensor:
-        return weights.sum(2, keepdim=True).expand(-1, -1, int(memory.length.max()))
-
-
 class WrongMass(Sigmoid):
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
         return self.changed(super().write(states, mask, trace))
@@ -139,11 +131,6 @@ class ForgetsMask(Sigmoid):
         return Update(torch.softmax(self.W_k(states), dim=1), states)
 
 
-class ScoresPadding(Dot):
-    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        return torch.softmax(self.scores(query, memory), dim=2)
-
-
 class DividesByLength(Sigmoid):
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         return super().read_weights(query, memory) / memory.length[:, None, None]
@@ -160,11 +147,6 @@ class RemembersQuery(Sigmoid):
         return weights
 
 
-class MixesQueries(Sigmoid):
-    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        return torch.softmax(self.W_q(query), dim=1)
-
-
 class ReadsOtherRows(Sigmoid):
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         return super().read_weights(query, memory) * (memory.length / memory.length.sum().clamp(min=1))[:, None, None]
@@ -176,18 +158,6 @@ class IgnoresStart(Sigmoid):
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         position = torch.arange(states.shape[1]).to(states)
         return Update(torch.sigmoid(self.W_k(states)) / (1 + position)[:, None], states)
-
-
-class ForgetsToDecay(Sigmoid):
-    """Its trace decays with each part, but not the weights of the states of a part."""
-
-    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        return Update(torch.sigmoid(self.W_k(states)), states, lambda columns: columns / 2)
-
-
-class ForgetsLength(Sigmoid):
-    def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
-        return super().append(memory._replace(length=0 * memory.length), states, mask)
 
 
 class AppendsWhileNotStreaming(Sigmoid):
@@ -213,34 +183,22 @@ class ChangesStates(Sigmoid):
         return super().write(states.masked_fill_(~mask[..., None], 0), mask, trace)
 
 
-class ChangesMemory(Sigmoid):
-    def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
-        after = super().append(memory, states, mask)
-        return after._replace(slots=memory.slots.copy_(after.slots))
-
-
 MISTAKES: dict[type[Attention], str] = {  # the law that each breaks
     WrongSize: "shapes",
     RescalesContext: "context",
     WrongTrace: "slots",
-    NoTrace: "slots",
     WrongMass: "mass",
     AlwaysTraces: "trace",
     Unsigned: "sign",
     ForgetsMask: "padding",
-    ScoresPadding: "padding",
     DividesByLength: "empty",
     RemembersQuery: "queries",
-    MixesQueries: "queries",
     ReadsOtherRows: "beams",
     IgnoresStart: "parts",
-    ForgetsToDecay: "parts",
-    ForgetsLength: "parts",
     AppendsWhileNotStreaming: "parts",
     Detaches: "gradients",
     CrossesRows: "order",
     ChangesStates: "arguments",
-    ChangesMemory: "arguments",
 }
 
 
@@ -272,15 +230,6 @@ def test_error_of_the_attention_names_the_law() -> None:
     with pytest.raises(KeyError, match="mistake") as error:
         check_attention(Raises)
     assert error.value.__notes__ == ["Raises: raised while law 'queries' was tested, in float64"]
-
-
-def test_missing_attribute_is_named() -> None:
-    class Unfinished(Attention):
-        def __init__(self, *, state_size: int, query_size: int) -> None:
-            super().__init__()
-
-    with pytest.raises(ValueError, match="Unfinished: has no attribute 'context_size'"):
-        check_attention(Unfinished)
 
 
 def test_instance_and_random_numbers_do_not_change() -> None:

@@ -6,10 +6,10 @@ import itertools
 from functools import partial
 from typing import Any
 
-import naive
 import pytest
 import torch
-from naive import Result
+from attention import naive
+from attention.naive import Result
 from torch import Tensor
 
 import nmt.attention as kinds
@@ -153,13 +153,6 @@ def test_training_draws_the_number_of_slots() -> None:
         attention.use_slots(13)
 
 
-def test_parts_of_a_source_cannot_have_different_numbers_of_slots() -> None:
-    attention = NestedMemoryAttention(state_size=STATE, query_size=QUERY, position_encoding=False)
-    states, mask = torch.randn(1, 3, STATE), torch.ones(1, 3, dtype=torch.bool)
-    with pytest.raises(ValueError, match=r"call eval\(\)"):
-        attention.append(attention.write(states, mask), states, mask)
-
-
 # Claims of the papers that are not equations.
 
 
@@ -174,16 +167,6 @@ def test_gradient_of_the_covariance_needs_no_stored_sums() -> None:
     torch.testing.assert_close(states.grad, torch.outer(h @ gradient, query) + torch.outer(h @ query, gradient))
 
 
-def test_covariance_measures_how_much_of_a_state_is_stored() -> None:
-    """The same paper, §4: for orthogonal states, C f = ‖f‖² f."""
-    states = torch.diag(torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64))
-    attention = build("Covariance", STATE, mean=False)
-    memory = attention.write(states[None, :3], torch.ones(1, 3, dtype=torch.bool))
-    contexts, _ = attention.read(states[None], memory)
-    expected = states.square().sum(1, keepdim=True) * states
-    torch.testing.assert_close(contexts[0], expected.masked_fill(torch.arange(4)[:, None] == 3, 0))
-
-
 def test_rows_of_efficient_attention_sum_to_one() -> None:
     """Shen et al. (2018): each row of softmax(Q) softmax(K)ᵀ is a distribution, like a row of softmax(Q Kᵀ)."""
     states, queries = torch.randn(1, 6, STATE).double(), torch.randn(1, 3, QUERY).double()
@@ -191,14 +174,6 @@ def test_rows_of_efficient_attention_sum_to_one() -> None:
     rows = write_and_read(attention, states, torch.ones(1, 6, dtype=torch.bool), queries)[2][0]
     assert (rows >= 0).all()
     torch.testing.assert_close(rows.sum(1), torch.ones(3, dtype=torch.float64))
-
-
-def test_no_slot_of_linformer_can_be_hidden_to_make_it_causal() -> None:
-    """Wang et al. (2020): every slot mixes all positions, so a mask over slots cannot hide the later ones alone."""
-    states = torch.randn(1, 6, STATE, dtype=torch.float64, requires_grad=True)
-    for slot in build("LowRank", slots=3, max_length=6).write(states, torch.ones(1, 6, dtype=torch.bool)).slots[0]:
-        (gradient,) = torch.autograd.grad(slot.sum(), states, retain_graph=True)
-        assert (gradient[0].abs().sum(1) > 0).all()
 
 
 def test_scores_tied_with_the_lowest_kept_score_are_kept() -> None:

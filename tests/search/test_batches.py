@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from math import log
 
 import numpy as np
 import pytest
-from toy import ToyEngine, forced_weights, ragged_sources
+from search.toy import ToyEngine, forced_weights, ragged_sources
 
 from nmt.search import SearchOptions, search
-from nmt.search.sampling import _sample
 from nmt.search.scoring import coverage_penalty
-from nmt.search.search import batches_by_length, max_rows
+from nmt.search.search import batches_by_length
 from nmt.text.specials import EOS
 
 METHODS = {
@@ -65,25 +63,6 @@ def test_no_sources_give_no_results_and_an_empty_source_is_rejected() -> None:
     assert search(engine, [], SearchOptions()) == []
     with pytest.raises(ValueError, match="source 1 is empty"):
         search(engine, [[EOS], []], SearchOptions())
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_batch_has_a_limited_number_of_hypotheses(method: str) -> None:
-    """Each needs the scores of all pieces, so 1,000 hypotheses for each of 500 lines would not fit in memory."""
-    live = {"greedy": 1, "beam": 4, "sample": 3}[method]
-    for limit in (1, 6, 20):
-        assert max_rows(METHODS[method], limit) == max(1, limit // live)
-
-
-def test_draws_need_less_memory_than_the_log_probabilities_of_a_batch() -> None:
-    generator = np.random.default_rng(0)
-    log_probs = np.log(generator.dirichlet(np.ones(2000), (64, 4))).astype(np.float32)
-    parents = np.tile(np.arange(4), (64, 1))
-    tracemalloc.start()
-    _sample(log_probs, parents, generator.random((64, 4)), SearchOptions(temperature=1.0))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < log_probs.nbytes
 
 
 def test_early_stop_saves_steps() -> None:

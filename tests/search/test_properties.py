@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy import (
+from search.toy import (
     AllowedPrefix,
     TiedEngine,
     ToyEngine,
