@@ -25,11 +25,10 @@ from nmt.commands.train import train
 from nmt.config.compose import compose_train, to_yaml, train_problems
 from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError, printable
-from nmt.files.checkpoint import read_checkpoint, read_tensors
+from nmt.files.checkpoint import read_tensors
 from nmt.files.checksum import checksum, fingerprint
 from nmt.inference import adapter_file
 from nmt.inference.engines import ABOUT, FOLDER, OnnxEngineName
-from nmt.inference.memories import encode_line, load_memories, save_memories, translate_encoded
 from nmt.inference.model_folder import load_folder
 from nmt.inference.translator import Translator
 from nmt.model.adapter import adapt
@@ -64,19 +63,12 @@ def make(folder: Path) -> None:
     lines = [" ".join(words[(row >> shift) % 4] for shift in (0, 2)[: 1 + row % 2]) for row in range(64)]
     with chdir(folder):
         pairs = [(line, line.upper()) for line in lines]
-        prepare(
-            [
-                *write_parts(Path(), {"train": pairs, "valid": pairs[:8]}),
-                "tokenizer.vocab_size=300",
-                f"output={PREPARED}",
-            ]
-        )
+        files = write_parts(Path(), {"train": pairs, "valid": pairs[:8]})
+        prepare([*files, "tokenizer.vocab_size=300", f"output={PREPARED}"])
         train(TRAIN)
         export([f"model={RUN}"])
-        translator = Translator.load(RUN, engine="torch", threads=1)
-        save_memories("memories", [encode_line(translator, line, trace=True) for line in LINES], translator)
         base = adapter_file.Base(RUN.absolute(), adapter_file.model_fingerprint(RUN))
-        model = translator.trained.model
+        model = load_folder(RUN).model
         adapt(model, rank=2, alpha=1, parts=["decoder"])
         Path("runs/adapted").mkdir()
         adapter_file.save_adapter(Path("runs/adapted"), model, base, rank=2, alpha=1)
@@ -122,16 +114,6 @@ def texts(translator: Translator) -> list[str]:
 def use_model(file: Path) -> object:
     model = load_folder(file.parent)
     return texts(Translator(model)), model.longest_source, digest(model.config), digest(model.model.state_dict())
-
-
-def use_memories(file: Path) -> object:
-    translator = Translator(trained())
-    return translate_encoded(translator, load_memories(file, translator), GREEDY, on_failure=lambda *_: None)
-
-
-@functools.cache
-def trained() -> Any:
-    return load_folder(RUN)
 
 
 @functools.cache
@@ -200,21 +182,15 @@ def forge_export(file: Path) -> None:
     ABOUT_FILE.write_text(json.dumps(about))
 
 
-MODEL, CHECKPOINT, ADAPTER, CONFIG = (
-    (f"runs/{name}",)
-    for name in ("run/model.pt", "run/checkpoints/last.ckpt", "adapted/adapter.safetensors", "run/config.yaml")
-)
+MODEL, CONFIG = (f"{RUN}/model.pt",), (f"{RUN}/config.yaml",)
+ADAPTER = ("runs/adapted/adapter.safetensors",)
 GRAPHS = tuple(f"{RUN}/{FOLDER}/{name}" for name in ("*.onnx", "*.bin", "source.model"))
-use_checkpoint = lambda file: digest(read_checkpoint(file, keys={"epoch": int}))  # noqa: E731
 use_adapter = lambda file: digest(dict(load_folder(file.parent).model.state_dict()))  # noqa: E731
 KINDS = {
     "model.pt": Kind(MODEL, use_model),
     "model.pt, right checksums": Kind(MODEL, use_model, damage_member, free=True),
-    "checkpoint": Kind(CHECKPOINT, use_checkpoint),
-    "checkpoint, right checksums": Kind(CHECKPOINT, use_checkpoint, damage_member, free=True),
     "adapter": Kind(ADAPTER, use_adapter),
     "adapter, right digest": Kind(ADAPTER, use_adapter, forge=forge_digest, free=True),
-    "memories": Kind(("memories",), use_memories),
     "config.yaml, init_from": Kind(CONFIG, use_config, damage_text, free=True, by_key=True),
     "config.yaml, resumed": Kind(CONFIG, partial(use_config, resumed=True), damage_text, free=True, by_key=True),
     "metrics.csv": Kind((f"{RUN}/metrics.csv",), lambda file: repr(read_metrics(file)), damage_text, free=True),

@@ -26,15 +26,12 @@ def files_beside(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, pytest.param(3000, marks=pytest.mark.slow)])
 def test_damaged_file(name: str, count: int, stored: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(stored, tmp_path / "attacked")
-    if "right" in name:  # most of these files are read to the end, which takes 10 ms
-        count = min(count, 2000)
     (tmp_path / "text.src").write_text("another program's file\n")
     before = files_beside(folder)
-    outcome = run_trials(file_trial, (folder, name), count)
-    print(f"{name}: {outcome.results}")
-    assert outcome.problems == []
-    assert outcome.trials == count and outcome.results.get("refused", 0) + outcome.results.get("other", 0) > count / 4
+    results, problems = run_trials(file_trial, (folder, name), count)
+    assert problems == []
+    assert results.total() == count and results["refused"] + results["other"] > count / 4
     assert files_beside(folder) == before

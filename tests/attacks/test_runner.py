@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -16,40 +16,32 @@ pytestmark = pytest.mark.thorough
 
 
 def broken_trial(folder: Path, kind: str) -> Trial:
-    """Return trials whose second one of three fails, as ``kind`` says."""
+    """Return trials whose second one fails, as ``kind`` says."""
     actions: dict[str, Callable[[], object]] = {
-        "exception": lambda: 1 // 0,
-        "crash": os.abort,
-        "hang": lambda: time.sleep(60),
-        "program": lambda: os.system("true"),
-        "file outside": lambda: (folder.parent / "outside").write_text("x"),
-        "memory": lambda: bytearray(2 * MORE_MEMORY),
-        "nothing": lambda: (folder / "inside").write_text("x"),
+        "": lambda: (folder / "inside").write_text("x"),
+        "ZeroDivisionError": lambda: 1 // 0,
+        "exit code -6": os.abort,
+        "no result after": lambda: time.sleep(60),
+        "os.system": lambda: os.system("true"),
+        "open": lambda: (folder.parent / "outside").write_text("x"),
+        "MemoryError": lambda: bytearray(2 * MORE_MEMORY),
     }
-    count = iter(range(3))
+    numbers = count()
 
     def trial(_: Random) -> tuple[str, Callable[[], str]]:
-        number = next(count)
-        return f"number {number}", lambda: "equal" if number == 1 and actions[kind]() is None else "equal"
+        number = next(numbers)
+        return f"{number}", lambda: str(number == 1 and actions[kind]() is None)
 
     return trial
 
 
 @pytest.mark.parametrize(
-    ("kind", "problem"),
-    [
-        ("nothing", None),
-        ("exception", "number 1: ZeroDivisionError"),
-        ("crash", "number 1: exit code -6"),
-        ("hang", "number 1: no result after 5 s"),
-        ("program", "number 1: os.system"),
-        ("file outside", "number 1: open .*outside"),
-        ("memory", "number 1: MemoryError"),
-    ],
+    "kind", ["", "ZeroDivisionError", "exit code -6", "no result after", "os.system", "open", "MemoryError"]
 )
-def test_failed_trials_are_noticed(kind: str, problem: str | None, tmp_path: Path) -> None:
+def test_failed_trials_are_noticed(kind: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    outcome = run_trials(broken_trial, (tmp_path / "folder", kind), 3, limit_s=5)
-    # The child that continues after a crash counts from 0 again.
-    assert outcome.trials == 3 and len(outcome.problems) == (problem is not None)
-    assert problem is None or re.search(problem, outcome.problems[0])
+    results, problems = run_trials(broken_trial, (tmp_path / "folder", kind), 3, limit_s=3)
+    if not kind:
+        assert results.total() == 3 and not problems
+    else:
+        assert results.total() < 3 and [problem.startswith(f"1: {kind}") for problem in problems] == [True]

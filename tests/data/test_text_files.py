@@ -11,13 +11,10 @@ from pathlib import Path
 
 import pytest
 from builders import expect_error
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nmt.commands.streams import line_writer
 from nmt.data.pair import Pair
-from nmt.data.text_files import decode_lines, read_lines, read_pairs
-from nmt.errors import UserError
+from nmt.data.text_files import read_lines, read_pairs
 from nmt.files.atomic import write_lines
 
 
@@ -40,13 +37,6 @@ def write(path: Path, content: bytes) -> Path:
 )
 def test_lines_are_split_and_decoded(tmp_path: Path, name: str, content: bytes, lines: list[str]) -> None:
     assert list(read_lines(write(tmp_path / name, content))) == lines
-
-
-def test_missing_files_and_folders_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"none\.txt: No such file"):
-        list(read_lines(tmp_path / "none.txt"))
-    with pytest.raises(UserError, match="Is a directory"):
-        list(read_lines(tmp_path))
 
 
 def test_pairs_are_read_with_sure_and_possible_links(tmp_path: Path) -> None:
@@ -104,14 +94,11 @@ def test_what_is_not_utf8_text_is_refused(
     expect_error(name, list, read_lines(name))
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r\ufeff\x00")), min_size=1))
-def test_utf8_text_is_taken_for_no_other_format(lines: list[str]) -> None:
-    assert list(decode_lines([f"{line}\n".encode() for line in lines], "x")) == lines
-
-
 def test_files_of_different_lengths_are_refused(tmp_path: Path) -> None:
     source, target = write(tmp_path / "a.en", b"a\nb\n"), write(tmp_path / "a.de", b"x\ny\nz\n")
     expect_error(r"a\.en has 2 lines, .*a\.de has 3 lines", read_pairs, source, target)
+    for path in ("none.txt", "."):
+        expect_error(str(tmp_path / path), read_pairs, tmp_path / path, target)
 
 
 def test_stdin_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
