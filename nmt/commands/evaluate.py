@@ -137,8 +137,9 @@ def _score_texts(options: EvaluateOptions) -> dict[str, Any]:
             of_model = _model_link_scores(translator, texts, references, golds, options)
         lowercase = ignore_case(options.lowercase, trained_on_lowercase=translator.lowercase)
         tokenizer = tokenizer or translator.score_tokenizer
-        of_model["confidence"] = calibrate(translations, references, lowercase=lowercase)
         texts = [translation.text for translation in translations]
+        confidences = [translation.confidence for translation in translations]
+        of_model["confidence"] = calibrate(confidences, texts, references, lowercase=lowercase)
     choice = choose_tokenizer(references, tokenizer)
     scores = corpus_scores(texts, references, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
     print_hints(choice, texts, references)

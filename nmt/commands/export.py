@@ -64,7 +64,7 @@ def export(options: ExportOptions) -> None:
 
 def _write(options: ExportOptions, deployment: Path | None = None) -> Path:
     """Write the graphs into the run's folder, or a complete ``deployment``. Return the folder that was written."""
-    from nmt.inference.adapter_file import model_fingerprint
+    from nmt.inference.model_folder import model_fingerprint
 
     # Taken before loading: if the model is replaced during the export, the graphs must not count as its graphs.
     # If there is no model, load_model raises the error.

@@ -82,7 +82,7 @@ class FinishedRun:
     @cached_property
     def fingerprint(self) -> str:
         """A text that changes with the weights of the model."""
-        from nmt.inference.adapter_file import model_fingerprint
+        from nmt.inference.model_folder import model_fingerprint
 
         return model_fingerprint(self.folder)
 

@@ -9,7 +9,7 @@ the model) and ``digest`` (that of the tensors).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,15 +20,14 @@ from safetensors.torch import save
 from torch import Tensor
 
 from nmt.attention.base import Memory
-from nmt.errors import SourceTooLong, UserError, reason
+from nmt.errors import UserError, reason
 from nmt.files.atomic import replace_file
 from nmt.files.checkpoint import read_tensors
 from nmt.files.checksum import fingerprint, require_format
-from nmt.inference.bulk import Failure, OnFailure, Results, oversized_reason, replace_failures
-from nmt.inference.choice import chosen
+from nmt.inference.bulk import Failure, OnFailure, Results, replace_failures
 from nmt.inference.model_folder import TrainedModel, pack
 from nmt.inference.torch_engine import Source
-from nmt.inference.translation import NO_TRANSLATION, Translation
+from nmt.inference.translation import NO_TRANSLATION, Translation, chosen
 from nmt.inference.translator import Translator
 from nmt.model.encoder import Final
 from nmt.search.history import Hypothesis
@@ -56,8 +55,8 @@ def encode_line(
     """Encode one line into a memory. Alignments of its translations need ``trace``.
 
     With ``piece_length``, that many source pieces are encoded at a time. The result is equal up to rounding, but the
-    encoder's states need not fit into RAM together. Raises SourceTooLong if the attention or the machine's memory
-    cannot hold the line, and UserError if the model cannot encode parts.
+    encoder's states need not fit into RAM together. Raises SourceTooLong if the attention cannot hold the line, and
+    UserError if the model cannot encode parts.
     """
     model = translator.trained.model
     if piece_length is not None and not (model.resumable and model.attention.streaming):
@@ -70,15 +69,10 @@ def encode_line(
         return EncodedLine(None)
     encoded: tuple[Memory, Final] | None = None
     size = piece_length or len(ids)
-    try:
-        for first in range(0, len(ids), size):
-            row = torch.tensor([ids[first : first + size]], device=_device(translator.trained))
-            mask = torch.ones_like(row, dtype=torch.bool)
-            encoded = model.encode(row, mask, trace=trace, resumable=model.resumable, before=encoded)
-    except Exception as error:
-        if (reason := oversized_reason(error, line)) is None:
-            raise
-        raise SourceTooLong(reason) from error
+    for first in range(0, len(ids), size):
+        row = torch.tensor([ids[first : first + size]], device=_device(translator.trained))
+        mask = torch.ones_like(row, dtype=torch.bool)
+        encoded = model.encode(row, mask, trace=trace, resumable=model.resumable, before=encoded)
     assert encoded is not None
     return EncodedLine(Source(*encoded), sentence_seed(ids), translator.visible(line) if trace else None)
 
@@ -105,46 +99,30 @@ def translate_encoded(
         option = "alignments" if alignments else f"search.coverage_penalty={options.coverage_penalty:g}"
         raise UserError(f"{option}: these memories keep no trace of their source; encode with trace=True")
     results: Results = [Translation("")] * len(lines)
-    for rows in _batches(lines, filled, translator.max_tokens, max_rows(options.with_spares())):
+    by_shape: dict[object, list[int]] = {}  # so that nothing is padded
+    for row in filled:
+        shapes = tuple((name, field.shape) for name, field in _fields(lines[row]).items())
+        by_shape.setdefault(shapes, []).append(row)
+    size = max_rows(options.with_spares())
+    for rows in (group[first : first + size] for group in by_shape.values() for first in range(0, len(group), size)):
         batch = [lines[row] for row in rows]
-        for row, result in zip(rows, _translate_batch(translator, batch, options), strict=True):
-            results[row] = result
+        stacked = _stack([line.source for line in batch if line.source is not None])
+        lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
+        engine = translator.trained.engine(trace=False)
+        searched = search_encoded(engine, stacked, lengths, [line.seed for line in batch], options.with_spares())
+        for row, hypotheses in zip(rows, searched, strict=True):
+            results[row] = _translation(translator, lines[row].line, hypotheses, options)
     return replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure)
 
 
-def _translate_batch(translator: Translator, lines: Sequence[EncodedLine], options: SearchOptions) -> Results:
-    stacked = _stack([line.source for line in lines if line.source is not None])
-    lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
-    engine = translator.trained.engine(trace=False)
-    searched = search_encoded(engine, stacked, lengths, [line.seed for line in lines], options.with_spares())
-    return [_translation(translator, *pair, options) for pair in zip(lines, searched, strict=True)]
-
-
 def _translation(
-    translator: Translator, line: EncodedLine, hypotheses: Sequence[Hypothesis], options: SearchOptions
+    translator: Translator, line: str | None, hypotheses: Sequence[Hypothesis], options: SearchOptions
 ) -> Translation | Failure:
-    ids = None if line.line is None else translator.encode(line.line)
-    result = translator.to_translation(ids, hypotheses, options)
+    result = translator.to_translation(None if line is None else translator.encode(line), hypotheses, options)
     if isinstance(result, Failure):
         return result
     best = chosen(result, options)
-    return best if line.line is None else translator.with_source(best, line.line)
-
-
-def _batches(
-    lines: Sequence[EncodedLine], rows: Sequence[int], max_slots: int, max_rows: int
-) -> Iterator[Sequence[int]]:
-    """Yield batches of these rows. All lines of a batch have fields of equal shapes, so nothing is padded.
-
-    A batch has at most ``max_rows`` lines, with ``max_slots`` slots in total, or one line.
-    """
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for row in rows:
-        shapes = tuple(None if field is None else field.shape for field in _fields(lines[row]).values())
-        groups.setdefault(shapes, []).append(row)
-    for group in groups.values():
-        size = min(max_rows, max(1, max_slots // max(1, _fields(lines[group[0]])["memory.slots"].shape[1])))
-        yield from (group[first : first + size] for first in range(0, len(group), size))
+    return best if line is None else translator.with_source(best, line)
 
 
 def _stack(sources: Sequence[Source]) -> Source:

@@ -1,8 +1,7 @@
-"""Turn lines into piece ids, and warn once if the tokenizer cannot read a text, such as one in another script."""
+"""Turn lines into piece ids, as the training text was turned into them."""
 
 from __future__ import annotations
 
-import warnings
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +13,7 @@ from nmt.inference.ensemble import Ensemble
 from nmt.inference.load import load_torch
 from nmt.inference.onnx.model import OnnxModel
 from nmt.settings.arguments import brief, text
-from nmt.text.coverage import Coverage
+from nmt.text.coverage import TextCheck
 from nmt.text.specials import EOS
 from nmt.text.tokenizer import Tokenizer
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """The tokenizers of a trained model, its limits, and its checks of the text: the base class of ``Translator``."""
+    """The tokenizers of a trained model, and its checks of the text: the base class of ``Translator``."""
 
     def __init__(self, model: LoadedModel, *, check_text: bool = True) -> None:
         if not hasattr(model, "properties"):
@@ -76,28 +75,3 @@ def changed_text(properties: Properties, line: str) -> str:
     """Return ``line`` as the training text was changed: without invisible characters, in lower case."""
     line = remove_invisible(line, properties.remove_invisible)
     return line.lower() if properties.lowercase else line
-
-
-class TextCheck:
-    """Counts the lines that a tokenizer reads, over all calls of a model, and warns once if it cannot read them.
-
-    ``side`` names it in the warning. Unless it ``warns``, lines are encoded only.
-    """
-
-    def __init__(self, side: str, tokenizer: Tokenizer, *, warns: bool = True) -> None:
-        self.counts = Coverage()
-        self._side, self._tokenizer, self._warned = side, tokenizer, not warns
-
-    def encode(self, line: str) -> list[int]:
-        """Return the piece ids of a line, and count it."""
-        ids = self._tokenizer.encode(line)
-        if not self._warned:
-            self.counts.count(self._tokenizer, [line], [ids])
-        return ids
-
-    def conclude(self) -> None:
-        """Warn if the lines so far are unreadable."""
-        if not self._warned and (problem := self.counts.problem()) is not None:
-            self._warned = True
-            fix = "choose a model that was trained on such text"
-            warnings.warn(f"{self._side} text: {problem}; {fix}", stacklevel=3)

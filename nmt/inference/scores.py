@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nmt.errors import UserError, counted, print_message, reason
-from nmt.inference.translation import Translation
 from nmt.settings.arguments import suggestion, text_list
 from nmt.text.writing import HAN, HAN_OF_ZH, Writing, writing_of
 
@@ -235,14 +234,12 @@ FEWEST_LINES = 20  # of a calibration
 
 
 def calibrate(
-    translations: Sequence[Translation], references: Sequence[str], *, lowercase: bool = False
+    confidences: Sequence[float], translations: Sequence[str], references: Sequence[str], *, lowercase: bool = False
 ) -> float | None:
     """Return Spearman's ρ of the confidence of lines and their chrF; None for fewer than ``FEWEST_LINES`` lines."""
-    if len(translations) < FEWEST_LINES:
+    if len(confidences) < FEWEST_LINES:
         return None
-    chrf = sentence_chrf(lowercase=lowercase)
-    quality = [chrf(best.text, reference) for best, reference in zip(translations, references, strict=True)]
-    return rank_correlation([best.confidence for best in translations], quality)
+    return rank_correlation(confidences, [*map(sentence_chrf(lowercase=lowercase), translations, references)])
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:

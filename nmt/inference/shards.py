@@ -22,11 +22,11 @@ from nmt.inference.engines import LoadSettings
 from nmt.inference.ensemble import members
 from nmt.inference.load import load
 from nmt.inference.onnx.model import OnnxModel
-from nmt.inference.reader import TextCheck
 from nmt.inference.translation import Done, ScoreColumn, alignment_lines, cuts, output_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.system.processes import run_tasks
+from nmt.text.coverage import TextCheck
 from nmt.text.glossary import read_glossary
 from nmt.version import __version__
 
@@ -123,7 +123,7 @@ def model_fingerprints(translator: Translator, model: str | Path | Sequence[str 
         if isinstance(loaded, OnnxModel):
             fingerprints += [loaded.engine_name, fingerprint(loaded.properties.checksums)]
         else:
-            from nmt.inference.adapter_file import model_fingerprint  # imports torch
+            from nmt.inference.model_folder import model_fingerprint  # imports torch
 
             fingerprints.append(model_fingerprint(Path(folder)))
     return fingerprints

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import groupby
@@ -13,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from nmt.data.words import Span, split_words, words_of
-from nmt.search.options import MAX_LENGTH_CEILING
+from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
 CUT = f"its translation was cut after {MAX_LENGTH_CEILING:,} pieces; give shorter sentences, one per line"
@@ -95,6 +96,46 @@ class Translation:
 
 NO_TRANSLATION = Translation("", score=float("-inf"), log_prob=float("-inf"))
 """Takes the place of a failure, such as a line that is too long."""
+
+
+def chosen(translation: Translation, options: SearchOptions) -> Translation:
+    """Return the translation with all its samples, or with the best ``n_best`` of different texts."""
+    best = translation.n_best
+    if options.method != "sample":
+        best = _with_different_texts(best)
+    if options.mbr is not None:
+        best = by_mean_chrf(best)
+    return replace(best[0], n_best=best[: options.n_best]) if best else translation
+
+
+def _with_different_texts(translations: Sequence[Translation]) -> list[Translation]:
+    """Return the first translation of each text."""
+    first = dict[str, Translation]()
+    for translation in translations:
+        first.setdefault(translation.text, translation)
+    return [*first.values()]
+
+
+def by_mean_chrf(translations: Sequence[Translation]) -> list[Translation]:
+    """Return the translations with different texts, sorted by the mean chrF of a text against all others.
+
+    A text counts as often as it occurs in ``translations``. The time is quadratic in the number of different texts.
+    Minimum Bayes risk: Eikema & Aziz (2020), Is MAP Decoding All You Need?, arXiv 2005.10283; chrF: Popović (2015).
+    """
+    from nmt.inference.scores import sentence_chrf
+
+    chrf = sentence_chrf()
+    counts = Counter(translation.text for translation in translations)
+
+    def utility(translation: Translation) -> float:
+        """Return the sum of its chrF against all others, an equal text having 100."""
+        return sum(
+            (chrf(translation.text, other) if other != translation.text else 100.0)
+            * (count - (other == translation.text))
+            for other, count in counts.items()
+        )
+
+    return sorted(_with_different_texts(translations), key=utility, reverse=True)
 
 
 class Done(NamedTuple):

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from nmt.data.links import Link, Links, links_from_python
 from nmt.errors import UserError
 from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, replace_failures
-from nmt.inference.choice import choice_step
 from nmt.inference.engines import EngineName, LoadedModel, LoadSettings
 from nmt.inference.load import load
 from nmt.inference.markup import markup_step
@@ -24,8 +23,8 @@ from nmt.inference.protection import ELEMENT, PLACEHOLDER, term_step
 from nmt.inference.reader import Reader
 from nmt.inference.sentences import sentence_step
 from nmt.inference.steps import Started, Step, Steps, chained
-from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
-from nmt.inference.unknown_words import MARK, unknown_word_step
+from nmt.inference.terms import MARK, unknown_word_step
+from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation, chosen
 from nmt.search.constraints import Prefix
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
@@ -175,7 +174,7 @@ class Translator(Reader):
         steps = [
             markup_step if markup else None,
             sentence_step(options.sentences) if options.sentences else None,
-            choice_step(options),
+            partial(_choice_step, options),
             term_step(pattern, glossary) if pattern or glossary else None,
             unknown_word_step(self.change_text) if options.replace_unknown else None,
             self._source_step if options.keep_weights else None,
@@ -428,6 +427,12 @@ class Translator(Reader):
     def _require_attention(self) -> None:
         if not self.attention.reads_source:
             raise UserError("this model has no attention, so it has no alignments; use a model with attention")
+
+
+def _choice_step(options: SearchOptions, line: str) -> Steps:
+    """Choose among the translations of a line after words in them were replaced."""
+    [translation] = yield [line]
+    return chosen(translation, options)
 
 
 def _text_step(line: str) -> Steps:

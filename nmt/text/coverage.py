@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -61,6 +62,31 @@ class Coverage:
             return None
         share = f"{100 * self.unknown_share:.1f} % of the tokens are unknown characters or words"
         return f"{share}, as in {self.example!r}, with {self.tokens_per_word:.1f} tokens per word"
+
+
+class TextCheck:
+    """Counts the lines that a tokenizer reads, over all calls of a model, and warns once if it cannot read them.
+
+    ``side`` names it in the warning. Unless it ``warns``, lines are encoded only.
+    """
+
+    def __init__(self, side: str, tokenizer: Tokenizer, *, warns: bool = True) -> None:
+        self.counts = Coverage()
+        self._side, self._tokenizer, self._warned = side, tokenizer, not warns
+
+    def encode(self, line: str) -> list[int]:
+        """Return the piece ids of a line, and count it."""
+        ids = self._tokenizer.encode(line)
+        if not self._warned:
+            self.counts.count(self._tokenizer, [line], [ids])
+        return ids
+
+    def conclude(self) -> None:
+        """Warn if the lines so far are unreadable."""
+        if not self._warned and (problem := self.counts.problem()) is not None:
+            self._warned = True
+            fix = "choose a model that was trained on such text"
+            warnings.warn(f"{self._side} text: {problem}; {fix}", stacklevel=3)
 
 
 @dataclass(kw_only=True)

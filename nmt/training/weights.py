@@ -15,8 +15,15 @@ from torch import Tensor
 
 from nmt.errors import SourceTooLong, UserError, print_message
 from nmt.files.checkpoint import read_checkpoint
-from nmt.inference.adapter_file import Base, model_fingerprint, save_adapter
-from nmt.inference.model_folder import TrainedModel, choose_device, load_folder, save_folder
+from nmt.inference.model_folder import (
+    Base,
+    TrainedModel,
+    choose_device,
+    load_folder,
+    model_fingerprint,
+    save_adapter,
+    save_folder,
+)
 from nmt.model.adapter import adapt, merge, updates
 from nmt.model.build import build_model
 from nmt.model.seq2seq import Seq2Seq

@@ -27,7 +27,7 @@ from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError, printable
 from nmt.files.checkpoint import read_tensors
 from nmt.files.checksum import checksum, fingerprint
-from nmt.inference import adapter_file
+from nmt.inference import model_folder
 from nmt.inference.engines import ABOUT, FOLDER, OnnxEngineName
 from nmt.inference.model_folder import load_folder
 from nmt.inference.translator import Translator
@@ -67,11 +67,11 @@ def make(folder: Path) -> None:
         prepare([*files, "tokenizer.vocab_size=300", f"output={PREPARED}"])
         train(TRAIN)
         export([f"model={RUN}"])
-        base = adapter_file.Base(RUN.absolute(), adapter_file.model_fingerprint(RUN))
+        base = model_folder.Base(RUN.absolute(), model_folder.model_fingerprint(RUN))
         model = load_folder(RUN).model
         adapt(model, rank=2, alpha=1, parts=["decoder"])
         Path("runs/adapted").mkdir()
-        adapter_file.save_adapter(Path("runs/adapted"), model, base, rank=2, alpha=1)
+        model_folder.save_adapter(Path("runs/adapted"), model, base, rank=2, alpha=1)
 
 
 @dataclass(frozen=True)

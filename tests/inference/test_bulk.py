@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nmt.errors import SourceTooLong, UserError
 from nmt.inference import bulk
-from nmt.inference.bulk import Bulk, Decode, Failure, Results, Sources, batch_tokens
+from nmt.inference.bulk import Bulk, Decode, Failure, Results, Sources
 from nmt.inference.translation import Translation
 
 LINES = st.lists(st.sampled_from(["", " ", "5", "1 2", "3 4 5 6", "7 8 9"]), max_size=30)
@@ -33,14 +33,12 @@ class Reverser:
     seed: int = 0
     running: int = 0
     most_running: int = 0
-    alone: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def decode(self, sources: Sources, rows: Sequence[int], beside_others: bool) -> list[Translation]:
         assert len(sources) <= 9  # max_rows
         with self.lock:
             self.running += 1
-            self.alone += not beside_others
             self.most_running = max(self.most_running, self.running)
         time.sleep(Random(f"{self.seed}{sources}").random() / 1000)
         with self.lock:
@@ -118,12 +116,6 @@ def test_an_empty_group_is_answered_before_the_next_group_is_taken() -> None:
     assert answered == [["4 3 2 1"] * 9, []] * 5
 
 
-def test_a_single_batch_runs_alone_in_the_calling_thread() -> None:
-    reverser = Reverser()
-    assert texts(reverser.bulk(3).translate([["5"], ["1 2"], [""]])) == [["5"], ["2 1"], [""]]
-    assert reverser.alone == 2
-
-
 @pytest.mark.parametrize("workers", [1, 3])
 def test_an_error_of_one_batch_is_raised_once(workers: int) -> None:
     def decode(sources: Sources, rows: Sequence[int], beside_others: bool) -> list[Translation]:
@@ -174,13 +166,3 @@ def test_leaving_early_ends_all_threads() -> None:
     next(groups)
     groups.close()
     assert threading.active_count() == before and len(ended) <= 4
-
-
-@pytest.mark.parametrize("workers", [2, 3, 16])
-def test_a_group_is_split_into_equal_shares(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    limit = batch_tokens([15] * 512, workers=workers, max_tokens=4096)
-    sizes = [len(batch) for batch in bulk.batches_by_length([15] * 512, max_tokens=limit)]
-    assert limit <= max(1024, 4096 // workers) and len(sizes) % workers == 0
-    assert max(sizes) - min(sizes) <= len(sizes)
-    assert batch_tokens([15] * 512, workers=1, max_tokens=4096) == 4096  # all threads share one batch

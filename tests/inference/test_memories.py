@@ -126,14 +126,12 @@ def rewrite(path: Path, *, forged: bool = False) -> None:
         (translate_with(trace=False, coverage_penalty=0.1), "search.coverage_penalty=0.1"),
         (translate_with(replace_unknown=True), "search.replace_unknown=true"),
         (translate_with(sentences="en"), "search.sentences=en"),
-        (load_changed(Path.unlink), "PATH: "),
         (load_changed(lambda path: path.write_bytes(path.read_bytes()[:-1])), "PATH: "),
         (load_changed(lambda path: path.write_bytes(b"text")), "PATH: "),
         (load_changed(lambda path: save_file({}, path, {"format": "1"})), "PATH: format 1"),
         (load_changed(rewrite), "PATH: damaged"),
         (load_changed(lambda path: rewrite(path, forged=True)), "PATH: "),
         (load_changed(Path.exists, seed=12), "PATH: of another model"),
-        (load_changed(Path.exists, "attention=delta"), "PATH: of another model"),
     ],
 )
 def test_what_is_refused(call: Callable[[Path], object], start: str, tmp_path: Path) -> None:

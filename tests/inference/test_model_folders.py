@@ -19,15 +19,12 @@ from nmt.attention.multi_head import MultiHeadAttention
 from nmt.errors import UserError
 from nmt.files.checkpoint import read_tensors, write_checkpoint
 from nmt.files.checksum import fingerprint
-from nmt.inference.adapter_file import Base, model_fingerprint, save_adapter
-from nmt.inference.model_folder import load_folder, non_finite, pack
+from nmt.inference.model_folder import Base, load_folder, model_fingerprint, non_finite, pack, save_adapter
 from nmt.inference.translator import Translator
 from nmt.model import Seq2Seq
 from nmt.model.adapter import adapt, merge
-from nmt.model.build import SkipInitialisation, build_model
 from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
-from nmt.settings.build import ModelSettings
 from nmt.text.tokenizer import Tokenizer
 
 LOW_RANK = {"_target_": "nmt.attention.LowRankAttention", "slots": 5, "key_size": 4}
@@ -108,7 +105,6 @@ def test_large_weights_are_finite() -> None:
         largest = torch.full((9,), torch.finfo(dtype).max, dtype=dtype)
         assert non_finite({"a": largest, "b": -largest, "ids": torch.arange(3)}) is None
         assert non_finite({"a": largest, "b": largest * 2}) == "b"
-    assert non_finite({"a": torch.tensor([float("inf"), float("-inf")])}) == "a"
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -120,11 +116,9 @@ def nested(levels: int) -> dict[str, Any]:
     [
         ("format", 2, "format"),
         ("longest_source", "abc", ""),
-        ("config.encoder", None, ""),
         ("config", [], ""),
         ("config.data", {}, ""),
         ("config.attention.heads", 0, "heads=0"),
-        ("config.encoder.hidden_size", "8", "hidden_size='8'"),
         ("config.attention.inner", nested(40), ""),
         ("weights.embedding.weight", torch.zeros(1).expand(10**6, 10**6), "embedding.weight"),
     ],
@@ -146,16 +140,6 @@ def test_loading_gives_back_what_was_saved(tmp_path: Path) -> None:
         assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
         assert (trained := load_folder(tmp_path)).target is trained.source and trained.longest_source == 12
         assert equal(trained.model, model)
-
-
-def test_skipped_initialisation_changes_nothing_else() -> None:
-    sizes: dict[str, Any] = {"source_vocabulary": 9, "target_vocabulary": 9, "longest_source": 5}
-    with SkipInitialisation():
-        skipped = build_model(ModelSettings.of(tiny_config(MULTI_HEAD)), **sizes)
-        tensor = torch.nn.init.constant_(torch.zeros(3), 2.0)  # not a parameter
-    built = build_model(ModelSettings.of(tiny_config(MULTI_HEAD)), **sizes)
-    shapes = [[(name, weight.shape) for name, weight in model.named_parameters()] for model in (skipped, built)]
-    assert shapes[0] == shapes[1] and tensor.tolist() == [2.0] * 3
 
 
 def equal(left: Seq2Seq, right: Seq2Seq) -> bool:
@@ -212,18 +196,14 @@ def test_torch_uses_the_given_threads(runs: Path) -> None:
         assert refusal(Translator.load, runs / "a", threads=wrong).startswith(f"threads={wrong!r}: ")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda runs: save_random(runs / "a", tiny_config(MEMORY, decoder={"tied": True}), TOKENIZER, seed=2),
-        lambda runs: shutil.rmtree(runs / "a"),
-        lambda runs: (runs / "a" / "model.pt").unlink(),
-    ],
-)
-def test_another_base_is_refused(runs: Path, change: Callable[[Path], object]) -> None:
-    change(runs)
-    for name in "bc":
-        assert refusal(load_folder, runs / name, key="init_from").startswith(f"init_from={runs / 'b'}: an adapter of")
+def test_another_base_is_refused(runs: Path) -> None:
+    for change in (
+        lambda: save_random(runs / "a", tiny_config(MEMORY, decoder={"tied": True}), TOKENIZER, seed=2),
+        lambda: shutil.rmtree(runs / "a"),
+    ):
+        change()
+        for name in "bc":
+            assert refusal(load_folder, runs / name, key="init_from").startswith(f"init_from={runs / 'b'}: ")
 
 
 def forge(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> None:

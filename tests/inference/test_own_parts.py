@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import save_random, tiny_config
+from builders import refusal, save_random, tiny_config
 from torch import Tensor, nn, tanh
 
-from nmt.errors import UserError
 from nmt.inference.forced_decoding import forced_links
 from nmt.inference.memories import encode_line, load_memories, save_memories, translate_encoded
 from nmt.inference.model_folder import load_folder
 from nmt.inference.onnx.export import export
+from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.model.encoder import Final
 from nmt.testing import check_attention
@@ -99,35 +99,29 @@ def test_the_attention_of_the_page_keeps_all_laws(mine: Any) -> None:
     check_attention(mine.GistAttention)
 
 
-def test_translation_is_aligned_and_the_same_in_every_batch(translator: Translator) -> None:
-    together = translator.translate(LINES)
-    for line, translation in zip(LINES, together, strict=True):
-        (alone,) = translator.translate([line])
-        assert (alone.text, alone.tokens) == (translation.text, translation.tokens)
-        assert translation.alignment is not None
-        assert translation.alignment.shape == (len(translation.tokens), len(translation.source_tokens))
-        np.testing.assert_allclose(alone.alignment, translation.alignment, atol=1e-5)
+def assert_equal(actual: list[Translation], expected: list[Translation]) -> None:
+    for best, other in zip(actual, expected, strict=True):
+        assert (best.text, best.tokens) == (other.text, other.tokens)
+        assert best.log_prob == pytest.approx(other.log_prob, abs=1e-4)
+        np.testing.assert_allclose(best.alignment, other.alignment, atol=1e-4)
+
+
+def test_translation_is_the_same_in_every_batch_and_from_stored_memories(
+    case: str, translator: Translator, tmp_path: Path
+) -> None:
+    expected = translator.translate(LINES)
+    assert_equal([translator.translate([line])[0] for line in LINES], expected)
     assert len(forced_links(translator, LINES, LINES[::-1])) == 3
-
-
-def test_stored_memories_give_the_same_translations(case: str, translator: Translator, tmp_path: Path) -> None:
     if case in REFUSED:
-        with pytest.raises(UserError, match="^piece_length"):
-            encode_line(translator, LINES[0], piece_length=2)
+        assert refusal(encode_line, translator, LINES[0], piece_length=2).startswith("piece_length")
     for piece_length in (None,) if case in REFUSED else (None, 2):
         lines = [encode_line(translator, line, piece_length=piece_length, trace=True) for line in LINES]
         save_memories(tmp_path / "lines", lines, translator)
         stored = load_memories(tmp_path / "lines", translator)
-        expected = translator.translate(LINES)
-        for best, direct in zip(translate_encoded(translator, stored, alignments=True), expected, strict=True):
-            assert best.text == direct.text and best.log_prob == pytest.approx(direct.log_prob, abs=1e-4)
-            np.testing.assert_allclose(best.alignment, direct.alignment, atol=1e-4)
+        assert_equal(translate_encoded(translator, stored, alignments=True), expected)
 
 
 @pytest.mark.thorough
 def test_graphs_give_the_same_translations(translator: Translator, tmp_path: Path) -> None:
     export(translator.trained, tmp_path, engines=["onnx"])
-    expected = translator.translate(LINES)
-    for best, other in zip(Translator.load(tmp_path, engine="onnx").translate(LINES), expected, strict=True):
-        assert best.text == other.text and best.log_prob == pytest.approx(other.log_prob, abs=1e-4)
-        np.testing.assert_allclose(best.alignment, other.alignment, atol=1e-4)
+    assert_equal(Translator.load(tmp_path, engine="onnx").translate(LINES), translator.translate(LINES))

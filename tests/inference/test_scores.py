@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
 import sys
+from math import exp
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sacrebleu
 from builders import refusal
@@ -25,7 +25,6 @@ from nmt.inference.scores import (
     rank_correlation,
     require_tokenizer,
 )
-from nmt.inference.translation import NO_TRANSLATION, Translation
 
 HYPOTHESES = ["A man sleeps .", "two dogs run in the park .", "the Cat"]
 REFERENCES = ["a man is asleep .", "two dogs run through the park .", "the cat sees a bird ."]
@@ -85,29 +84,6 @@ def test_ter_of_a_text_without_spaces_counts_characters() -> None:
     assert scores.ter == pytest.approx(100 / len(THAI)) and "|tok:char+tercom|" in scores.signatures["ter"]
     # A tokenizer of words means that spaces separate words: sacrebleu's own TER.
     assert corpus_scores([THAI[:-1]], [THAI], ter=True, tokenizer="none").ter == 100
-
-
-def test_scores_and_signature_are_those_of_the_command_sacrebleu(tmp_path: Path) -> None:
-    for name, lines in (("guess", GUESSES), ("reference", CHINESE)):
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    command = [sys.executable, "-m", *"sacrebleu reference -i guess -tok zh -f json -w 6".split()]
-    result = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout)
-    scores = corpus_scores(GUESSES, CHINESE, tokenizer="zh")
-    assert scores.bleu == pytest.approx(result["score"], abs=1e-5)
-    assert scores.signatures["bleu"] == result["signature"]
-
-
-BLOCKS = [ord(letter) for letter in "กກཀကកᥐᨠᬅあア㐀一ꀀꦄ豈𐌰"]
-
-
-@settings(max_examples=30)
-@given(
-    st.sampled_from(BLOCKS), st.lists(st.lists(st.integers(0, 29), min_size=24, max_size=60), min_size=1, max_size=4)
-)
-def test_text_of_any_script_without_spaces_gets_a_score(block: int, lines: list[list[int]]) -> None:
-    references = ["".join(chr(block + number) for number in line) for line in lines]
-    scores = corpus_scores([line[:10] + line[11:] for line in references], references, ter=True)
-    assert scores.bleu > 50 and scores.ter is not None and 0 < scores.ter < 20
 
 
 @settings(max_examples=30)
@@ -175,21 +151,15 @@ def test_hints(
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=9))
 def test_rank_correlation_is_that_of_the_mean_ranks(pairs: list[tuple[int, int]]) -> None:
     columns = list(zip(*pairs, strict=True))
-    ranks = [
-        [sum(other < value for other in column) + (sum(other == value for other in column) + 1) / 2 for value in column]
-        for column in columns
-    ]
-    means = [sum(column) / len(column) for column in ranks]
-    products = [(a - means[0]) * (b - means[1]) for a, b in zip(*ranks, strict=True)]
-    squares = [sum((rank - mean) ** 2 for rank in column) for column, mean in zip(ranks, means, strict=True)]
-    expected = sum(products) / (squares[0] * squares[1]) ** 0.5 if all(squares) else 0.0
-    assert rank_correlation(*columns) == pytest.approx(expected)
+    ranks = [[sum(x < value for x in column) + column.count(value) / 2 for value in column] for column in columns]
+    varies = all(len({*column}) > 1 for column in columns)
+    assert rank_correlation(*columns) == pytest.approx(np.corrcoef(*ranks)[0, 1] if varies else 0)
 
 
 def test_confidence_is_compared_with_the_chrf_of_a_line() -> None:
-    """Line n has the confidence exp(-n)."""
-    lines = [Translation("ein Hund" if n < 30 else "xyz", log_prob=-float(n), tokens=["a"]) for n in range(40)]
-    assert (calibrate(lines, ["ein Hund"] * 40) or 0) > 0.7
-    assert (calibrate(lines[::-1], ["xyz"] * 40) or 0) < -0.7
-    assert calibrate(lines[:19], ["ein Hund"] * 19) is None
-    assert calibrate([NO_TRANSLATION] * 20, ["ein Hund"] * 20) == 0.0
+    confidences = [exp(-n) for n in range(40)]
+    texts = ["ein Hund" if n < 30 else "xyz" for n in range(40)]
+    assert (calibrate(confidences, texts, ["ein Hund"] * 40) or 0) > 0.7
+    assert (calibrate(confidences[::-1], texts[::-1], ["xyz"] * 40) or 0) < -0.7
+    assert calibrate(confidences[:19], texts[:19], ["ein Hund"] * 19) is None
+    assert calibrate([0.0] * 20, [""] * 20, ["ein Hund"] * 20) == 0.0
