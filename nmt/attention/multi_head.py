@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from torch import Tensor, nn, unflatten
 
-from nmt.attention.base import Attention, Memory, SourceAttention, clear_padding, require_queries
+from nmt.attention.base import Attention, Memory, SourceAttention, clear_padding
 from nmt.settings.arguments import Size
 
 
@@ -73,7 +73,6 @@ class MultiHeadAttention(Attention):
         return self._join_memory(self.inner.append(self.split_memory(memory), *self._project(states, mask)))
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        require_queries(query)
         context, weights = self.inner.read(self.split_heads(self.W_q(query)), self.split_memory(memory))
         output: Tensor = self.W_o(self._join_heads(context))
         return output, self._join_heads(weights)

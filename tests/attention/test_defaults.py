@@ -1,17 +1,18 @@
-"""The YAML files of conf/attention and the constructors have the same defaults, and a configuration check can use
-the constructors.
-"""
+"""YAML files and constructors have the same defaults, and refuse what cannot be; a new attention needs no edit."""
 
 from __future__ import annotations
 
 import inspect
+import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from attention.blocks import STEMS, parent_of, read_block, read_yaml
 
+import nmt.attention
 from nmt.attention import (
     CovarianceAttention,
     LuongAttention,
@@ -73,3 +74,19 @@ def test_constructors_work_on_the_meta_device(stem: str) -> None:
 def test_impossible_sizes_are_rejected_on_the_meta_device(kind: Any, settings: dict[str, Any], message: str) -> None:
     with torch.device("meta"), pytest.raises(ValueError, match=message):
         kind(state_size=4, query_size=3, **settings)
+
+
+@pytest.mark.parametrize("name", ["MemoryAttention", "HashedAttention"])
+def test_queries_of_another_shape_are_rejected(name: str) -> None:
+    attention = getattr(nmt.attention, name)(state_size=8, query_size=8)
+    memory = attention.write(torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool))
+    with pytest.raises(ValueError, match=r"^query of shape \(2, 8\)"):
+        attention.read(torch.randn(2, 8), memory)
+
+
+def test_attention_in_a_new_file_needs_no_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "from nmt.attention.base import Attention\n\n\nclass NewcomerAttention(Attention): ...\n"
+    (tmp_path / "newcomer.py").write_text(source)
+    monkeypatch.setattr(nmt.attention, "__path__", [*nmt.attention.__path__, str(tmp_path)])
+    assert issubclass(locate("nmt.attention.newcomer.NewcomerAttention", ATTENTION), Attention)  # type: ignore[arg-type]
+    sys.modules.pop("nmt.attention.newcomer")

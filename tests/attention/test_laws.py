@@ -33,8 +33,7 @@ SOURCE_KINDS = {"BahdanauAttention", "HashedAttention", "LuongAttention", "Spars
 EXEMPT = {
     ("gradients", "none"): "nothing depends on its inputs: contexts are empty",
     ("contexts", "none"): "its empty contexts cannot differ",
-    ("bfloat16", "none"): "it calculates nothing",
-    ("half", "none"): "it calculates nothing",
+    ("rounding", "none"): "it calculates nothing",
 }
 
 
@@ -178,22 +177,18 @@ def check_rounding(attention: Attention, rough: tuple[Tensor, ...]) -> None:
         assert (result - right).norm() < (wrong - right).norm() / 8
 
 
-def test_bfloat16_autocast_stays_close(attention: Attention) -> None:
-    states, mask, query = inputs(attention)
-    rounded = deepcopy(sharpen(attention)).float()
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        rough = write_and_read(rounded, 2 * states.float(), mask, 2 * query.float())
-    check_rounding(attention, rough)
+PRECISIONS = {"autocast": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_half_precision_without_autocast_stays_close(attention: Attention, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    "precision", ["autocast", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("bfloat16", "float16"))]
+)
+def test_rounding_stays_close(attention: Attention, precision: str) -> None:
     states, mask, query = inputs(attention)
+    dtype = PRECISIONS[precision]
     rounded = deepcopy(sharpen(attention)).to(dtype)
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=precision == "autocast"):
         rough = write_and_read(rounded, 2 * states.to(dtype), mask, 2 * query.to(dtype))
-    assert rough[0].dtype == dtype
     check_rounding(attention, rough)
 
 
@@ -245,25 +240,15 @@ def _compiled(module: nn.Module, example: tuple[Tensor, ...]) -> Callable[..., A
 
 RECALLING = next(name for name, block in SETTINGS.items() if block.get("recall") == "state")
 ONE_BY_ONE = {"delta", "gated_delta", RECALLING}  # deployed as one step, which is repeated
-DEPLOYED = [*YAMLS, RECALLING]
-COMPILED_IN_CI = {"bahdanau", "memory", "delta"}  # compiling takes 3 to 8 s a kind, ten times as long as exporting
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("stem", DEPLOYED)
-def test_exported_equals_eager_at_new_sizes(stem: str) -> None:
-    check_deployed(stem, _exported)
+COMPILED = ["bahdanau", "memory", "delta"]  # compiling takes 3 to 8 s a kind, ten times as long as exporting
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "stem", [pytest.param(stem, marks=[] if stem in COMPILED_IN_CI else pytest.mark.slow) for stem in DEPLOYED]
+    ("stem", "deploy"),
+    [*((stem, _exported) for stem in [*YAMLS, RECALLING]), *((stem, _compiled) for stem in COMPILED)],
 )
-def test_compiled_equals_eager_at_new_sizes(stem: str) -> None:
-    check_deployed(stem, _compiled)
-
-
-def check_deployed(stem: str, deploy: Callable[..., Callable[..., Any]]) -> None:
+def test_deployed_equals_eager_at_new_sizes(deploy: Callable[..., Callable[..., Any]], stem: str) -> None:
     attention = build(SETTINGS[stem])
     module = _Append(attention) if stem.removeprefix("multi_head of ") in ONE_BY_ONE else _WriteAndRead(attention)
     with torch.no_grad():

@@ -72,8 +72,6 @@ def example_of_the_docs() -> type[Attention]:
         (Dot, {}),
         (Rest, {"slots": 4, "temperature": 0.5}),
         (partial(Rest, slots=2), {}),
-        (lambda state_size, query_size: Sigmoid(state_size=state_size, query_size=query_size), {}),
-        (Sigmoid(state_size=6, query_size=5), {}),
         (Sigmoid(state_size=8, query_size=2).train(), {"state_size": 8, "query_size": 2}),
         (LuongAttention, {"score": "dot", "query_size": 6}),
         (LowRankAttention, {}),
@@ -81,7 +79,7 @@ def example_of_the_docs() -> type[Attention]:
         (NoAttention, {"skip": ["gradients"]}),
         (example_of_the_docs(), {}),
     ],
-    ids="sigmoid source rest partial function instance sizes dot low_rank heads skip docs".split(),
+    ids="sigmoid source rest partial sizes dot low_rank heads skip docs".split(),
 )
 def test_attention_that_keeps_all_laws_passes(attention: Any, settings: dict[str, Any]) -> None:
     check_attention(attention, **settings)

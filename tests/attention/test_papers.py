@@ -10,7 +10,6 @@ import pytest
 import torch
 from attention import naive
 from attention.naive import Result
-from torch import Tensor
 
 import nmt.attention as kinds
 from nmt.attention import LuongAttention, MultiHeadAttention, NestedMemoryAttention
@@ -184,33 +183,16 @@ def test_scores_tied_with_the_lowest_kept_score_are_kept() -> None:
     torch.testing.assert_close(weights, torch.tensor([[[0.5, 0.25, 0.25, 0.0]]]))
 
 
-def planted(noise: float) -> tuple[kinds.HashedAttention, Tensor, Tensor]:
-    """Return an attention, 2,000 random states, and 50 queries: the first states, turned by ``noise``, 20 times longer.
-
-    Queries and keys are not projected.
-    """
+@torch.no_grad()
+def test_hashes_find_the_nearest_of_2000_states() -> None:
+    """A look-up of a state, turned a little, sees at most 64 of 2,000 states: by chance it would find 3 %."""
     torch.manual_seed(1)
     attention = kinds.HashedAttention(state_size=16, query_size=16, key_size=16, rounds=4, chunk=16).double()
-    with torch.no_grad():
-        for layer in (attention.W_k, attention.W_q):
-            layer.weight.copy_(torch.eye(16))
+    for layer in (attention.W_k, attention.W_q):
+        layer.weight.copy_(torch.eye(16))
     states = torch.nn.functional.normalize(torch.randn(1, 2000, 16, dtype=torch.float64), dim=2)
-    turned = torch.nn.functional.normalize(states[:, :50] + noise * torch.randn(1, 50, 16), dim=2)
-    return attention, states, 20 * turned
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(("noise", "found"), [(0.0, 1.0), (0.05, 0.8)])
-def test_hashes_find_the_nearest_of_2000_states(noise: float, found: float) -> None:
-    """A look-up sees at most 64 of 2,000 states: by chance it would find 3 %. Others are not read."""
-    attention, states, queries = planted(noise)
     memory = attention.write(states, torch.ones(1, 2000, dtype=torch.bool))
-    reads = [attention.read(query, memory) for query in queries.split(1, dim=1)]
-    weights = torch.cat([weights for _, weights in reads], dim=1)[0]
-    assert float((weights.diagonal() > 0).double().mean()) >= found
+    queries = states[:, :50] + 0.05 * torch.randn(1, 50, 16)
+    weights = torch.cat([attention.read(20 * query, memory)[1] for query in queries.split(1, dim=1)], dim=1)[0]
+    assert float((weights.diagonal() > 0).double().mean()) >= 0.8
     assert (weights > 0).sum(1).max() <= 64
-    assert memory.keys is not None
-    unseen = weights[0] == 0
-    memory.keys[:, unseen] = torch.nan
-    memory.slots[:, unseen] = torch.nan
-    torch.testing.assert_close(attention.read(queries[:, :1], memory)[0], reads[0][0], rtol=0, atol=0)
