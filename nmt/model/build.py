@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,7 +13,6 @@ from torch.overrides import TorchFunctionMode
 from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.model.seq2seq import Seq2Seq
-from nmt.settings.arguments import AtLeast, Size, TypeCheck
 from nmt.settings.build import ModelSettings
 from nmt.settings.plugins import PluginPoint, construct, locate_all, setting
 from nmt.system.machine import guard_forks
@@ -30,24 +29,10 @@ ENCODER = PluginPoint(
 ATTENTION = PluginPoint(Attention, ("nmt.attention",), frozenset({"state_size", "query_size", "max_length"}))
 DECODER = PluginPoint(nn.Module, ("nmt.model",), frozenset({"embedding", "attention", "state_size"}))
 
-METHOD = Callable[..., Any]
-PARTS: dict[str, tuple[PluginPoint, dict[str, Any]]] = {
-    "encoder": (ENCODER, {"state_size": Size, "dropout": METHOD}),
-    "attention": (
-        ATTENTION,
-        {
-            "context_size": Annotated[int, AtLeast(0)],
-            **dict.fromkeys(("reads_source", "streaming", "signed", "needs_trace"), bool),
-        },
-    ),
-    "decoder": (
-        DECODER,
-        {
-            "embedding": nn.Embedding,
-            "output": nn.Linear,
-            **dict.fromkeys(("init", "features", "step", "reorder"), METHOD),
-        },
-    ),
+PARTS: dict[str, tuple[PluginPoint, tuple[str, ...]]] = {
+    "encoder": (ENCODER, ("state_size", "dropout")),
+    "attention": (ATTENTION, ("context_size",)),
+    "decoder": (DECODER, ("embedding", "output", "init", "features", "step", "reorder")),
 }
 """The parts of a model, which may be classes of other packages, and the attributes that it needs of them."""
 
@@ -125,12 +110,10 @@ def _construct(settings: ModelSettings, trust: Sequence[str], group: str, **supp
 
 def require_attributes(part: nn.Module, group: str) -> None:
     """Raise ValueError, naming the class and the attribute, unless ``part`` has all that its ``group`` needs."""
-    setting = f"{group}._target_={type(part).__module__}.{type(part).__qualname__}"
-    for name, kind in PARTS[group][1].items():
+    for name in PARTS[group][1]:
         if not hasattr(part, name):
+            setting = f"{group}._target_={type(part).__module__}.{type(part).__qualname__}"
             raise ValueError(f"{setting}: has no attribute {name!r}, which every {group} needs; set it in the class")
-        for problem in TypeCheck().problems(getattr(part, name), kind, name):
-            raise ValueError(f"{setting}: {problem}")
 
 
 def declared_shapes(settings: ModelSettings, **sizes: Any) -> dict[str, tuple[int, ...]]:

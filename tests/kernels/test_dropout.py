@@ -52,13 +52,3 @@ def test_nothing_and_everything_dropped() -> None:
     assert torch.equal(dropout(x, 1.0, training=True), torch.zeros(5, 3))
     assert dropout(x[:0], 0.5, training=True).shape == (0, 3)
     assert Dropout(0.5).eval()(x) is x
-
-
-def test_a_seed_repeats_the_draws() -> None:
-    layer, x = Dropout(0.5).train(), torch.randn(9, 9)
-    torch.manual_seed(4)
-    first = layer(x)
-    second = layer(x)
-    torch.manual_seed(4)
-    assert torch.equal(layer(x), first)
-    assert not torch.equal(first, second)

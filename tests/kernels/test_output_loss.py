@@ -39,17 +39,6 @@ def test_loss_and_gradients_of_real_positions(
     )
 
 
-def test_without_gradients_only_the_loss_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    products = []
-    monkeypatch.setattr(module, "linear", lambda *args: products.append(args) or functional.linear(*args))
-    torch.manual_seed(1)
-    layer, features, pieces = nn.Linear(5, 11), torch.randn(9, 5), torch.randint(0, 11, (9,))
-    with torch.no_grad():
-        loss = output_loss(layer, features, pieces, all_real(pieces), smoothing=0.1)
-    torch.testing.assert_close(loss, functional.cross_entropy(layer(features), pieces, label_smoothing=0.1))
-    assert len(products) == 1
-
-
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
 def test_logits_of_any_size(scale: float) -> None:
     """Compared with float64: pieces of probability 0 and 1 keep their loss."""

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from builders import LUONG, MEMORY, loss_curve, random_model, self_attention, tiny_config
+from builders import LUONG, MEMORY, random_model, self_attention, tiny_config
 from torch import Tensor
 from torch.nn.utils.parametrize import cached
 
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
-from nmt.model.adapter import PARTS, adapt, adapt_problem, add_updates, matrices, merge, updates
+from nmt.model.adapter import PARTS, adapt, adapt_problem, add_updates, merge, updates
 
 TRANSFORMER = {"hidden_size": 8, "layers": 1, "heads": 2, "feedforward_size": 12}
 BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 6}
@@ -127,6 +127,7 @@ def test_every_path_uses_the_sums_and_their_gradients(name: str, dtype: torch.dt
         assert grad is not None and grad.abs().max() > 0
         torch.testing.assert_close(update.A.grad, scale * update.B.t() @ grad, **tolerance)
         torch.testing.assert_close(update.B.grad, scale * grad @ update.A.t(), **tolerance)
+    assert all(weight.grad is None for key, weight in model.named_parameters() if not key.endswith((".A", ".B")))
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -146,29 +147,8 @@ def test_merged_model_equals_the_unmerged_one_and_is_plain(name: str) -> None:
     assert (model.decoder.output.weight is model.decoder.embedding.weight) == tied
 
 
-@pytest.mark.parametrize("name", ["lstm", "input feeding", "tied", "linear"])
-def test_training_changes_only_a_and_b(name: str) -> None:
-    model = build(name).float()
-    before = {key: weight.clone() for key, weight in model.named_parameters()}
-    adapt(model, rank=RANK, alpha=ALPHA)
-    frozen = {id(weight): weight for weight in model.parameters() if not weight.requires_grad}
-    values = {key: weight.clone() for key, weight in frozen.items()}
-    losses = loss_curve(model, updates=12)
-    assert min(losses[-4:]) < min(losses[:4])
-    assert all(torch.equal(weight, values[key]) and weight.grad is None for key, weight in frozen.items())
-    merge(model)
-    changed = {key for key, weight in model.named_parameters() if not torch.equal(weight, before[key])}
-    assert changed <= matrices(build(name)).keys()
-    assert "encoder.forwards.0.weight_hh_l0" in changed or name == "linear"
-
-
-SUBSETS = [parts for count in (1, 2, 3, 4) for parts in itertools.combinations(PARTS, count)]
-
-
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [*(("lstm", parts) for parts in SUBSETS), *itertools.product(["tied, two tables", "softmax"], SUBSETS[:4])],
-)
+@pytest.mark.parametrize("parts", [*itertools.combinations(PARTS, 1), ("encoder", "embeddings"), PARTS], ids=str)
+@pytest.mark.parametrize("name", ["lstm", "tied, two tables", "softmax"])
 def test_only_the_chosen_parts_are_adapted(name: str, parts: tuple[str, ...]) -> None:
     model = adapted(name, parts=parts)
     prefixes = {"encoder": "encoder.", "attention": "attention.", "embeddings": ("embedding.", "decoder.embedding.")}

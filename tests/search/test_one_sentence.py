@@ -33,20 +33,9 @@ def test_an_ended_hypothesis_is_traced_back() -> None:
     assert hypothesis == Hypothesis([6, 7], -3.5, -3.5, finished=True, token_log_probs=[-2.0, -1.0, -0.5])
 
 
-def test_a_hypothesis_that_ends_too_early_does_not_count() -> None:
-    (hypothesis,) = hypotheses(steps([-3.5, -6.0], piece=EOS), min_length=3) or []
-    assert hypothesis == Hypothesis([6, 7], -3.0, -3.0, finished=False, token_log_probs=[-2.0, -1.0])
-
-
 def test_without_an_end_the_best_hypothesis_of_the_longest_length_is_cut() -> None:
     (hypothesis,) = hypotheses(steps([-5.0, -6.0])) or []
     assert hypothesis == Hypothesis([6, 7], -3.0, -3.0, finished=False, token_log_probs=[-2.0, -1.0])
-
-
-@pytest.mark.parametrize("limit", [2, 9])
-def test_infinite_numbers_give_no_hypothesis(limit: int) -> None:
-    search = steps([-5.0, -6.0])._replace(log_probs=np.full((3, 4), -np.inf))
-    assert hypotheses(search, limit=limit) == []
 
 
 @pytest.mark.parametrize("setting", [{"n_best": 2}, {"coverage_penalty": 0.1}, {"temperature": 1.0}])
