@@ -20,9 +20,7 @@ from nmt.comparison.models import (
     unknown_baseline,
 )
 from nmt.config.compose import join_options
-from nmt.config.init_from import read_yaml
-from nmt.config.overrides import config_dir, key_of
-from nmt.config.plain import read_options
+from nmt.config.overrides import config_dir, key_of, read_options, read_yaml
 from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import own_folder, require_own
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE
@@ -40,7 +38,7 @@ HELP = """nmt-compare: compare models on the same test set; writes a report, res
 
 The report is runs/NAME/report.html. Repeat the command to continue: finished runs and measurements are kept.
 Runs that differ only in their seed are one model, with mean and standard deviation. All models train for equally many
-updates: early stopping is off unless training.patience= or training.max_minutes= asks for it.
+updates: early stopping is off unless training.patience= asks for it.
 
 All other settings are those of nmt-train -m; nmt-train --help lists them."""
 
@@ -102,9 +100,7 @@ def _given_runs(options: CompareOptions, training: Sequence[str]) -> _Selection:
 
 def _trained_runs(options: CompareOptions, training: Sequence[str], shared: Sequence[str]) -> _Selection:
     """Train the runs that have not finished, and return all runs."""
-    from nmt.commands.sweep import JobsFailed, sweep
-    from nmt.config.multirun import read_multirun
-    from nmt.config.runs import train_or_resume
+    from nmt.commands.sweep import JobsFailed, read_sweep, sweep
 
     if not training:
         raise UserError(
@@ -112,19 +108,16 @@ def _trained_runs(options: CompareOptions, training: Sequence[str], shared: Sequ
         )
     given = {key_of(argument) for argument in training}
     overrides = [*training, *(argument for argument in shared if key_of(argument) != "name"), f"name={options.name}"]
-    if given.isdisjoint({"training.patience", "training.max_minutes"}):
+    if "training.patience" not in given:
         overrides.append(EQUAL_BUDGET)
-    jobs = read_multirun(overrides).jobs
-    if jobs is None:
-        raise UserError("hydra/sweeper: not supported by nmt-compare, which needs fixed settings; remove hydra/sweeper")
-    labels = list(dict.fromkeys(folder_label(job.folder.name) for job in jobs))
-    folders = [job.folder for job in jobs]
+    folders = [job.folder for job in read_sweep(overrides)]
+    labels = list(dict.fromkeys(folder_label(folder.name) for folder in folders))
     baselines = [folder for folder in folders if names_model(options.baseline, folder_label(folder.name), [folder])]
     if options.baseline is not None and not baselines:
         raise unknown_baseline(options.baseline, labels)
     failure = None
     try:
-        sweep(overrides, train_or_resume, needed=("test",))
+        sweep(overrides, needed=("test",))
     except JobsFailed as error:
         failure = error
     missing = [folder for folder in folders if not (folder / SUMMARY_FILE).is_file()]

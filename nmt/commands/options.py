@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from nmt.commands.streams import GROUP, require_stdout
-from nmt.config.overrides import config_dir
-from nmt.config.plain import read_options
+from nmt.config.overrides import config_dir, read_options
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import EngineName, LoadSettings
 from nmt.inference.translation import CUT, cuts

@@ -1,54 +1,118 @@
-"""nmt-train -m: train once per combination of settings, with Hydra's multirun, and compare the results."""
+"""nmt-train -m: train once per combination of settings, one run after the other, and compare the results."""
 
 from __future__ import annotations
 
-import json
 import os
-import platform
+import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
-from functools import partial
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, RangeSweep
+from hydra.errors import HydraException
 
 from nmt.commands.shell import TRACEBACK, describe_error
 from nmt.commands.streams import print_table
 from nmt.comparison.records import SCORES, Column, mean_and_deviation, save_csv
-from nmt.config.compose import train_config
-from nmt.config.init_from import UNRELATED, read_yaml
-from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
-from nmt.config.runs import changed_code, changed_settings
+from nmt.config.compose import composed_tree, join_options, train_config
+from nmt.config.overrides import INSIDE, UNRELATED, key_of, name_problems, read_yaml
+from nmt.config.runs import START_FILE, changed_code, changed_settings, train_or_resume
 from nmt.data.sources import PreparedData, missing_files
 from nmt.errors import Interrupted, UserError, print_message
-from nmt.files.atomic import make_folder, own_folder, require_own, write_lines
+from nmt.files.atomic import own_folder, require_own
+from nmt.files.checksum import fingerprint
 from nmt.files.reading import read_json
-from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
+from nmt.inference.run_files import CONFIG_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.text.prepare import missing_parts
 from nmt.training.distributed import detect_launch
 from nmt.training.settings import Train
 
-if TYPE_CHECKING:
-    from nmt.training.run import TrainingResult
-
 SEED = "seed"
 SHOWN = 8  # problems that are printed
+DEFAULT_NAME = "sweep"
+LONGEST_NAME = 120  # characters in the name of a job's folder
+LONGEST_BYTES = 240  # file systems allow 255; a fingerprint follows
 RESULTS = (
     *SCORES[:3],  # BLEU, chrF and AER
     Column("best valid", ".3f", "valid_best"),
     Column("tokens/s", ",.0f", "tokens_per_s"),
     Column("seconds", ",.1f", "seconds"),
 )
-TrainJob = Callable[[Sequence[str], Path], "TrainingResult"]
-Process = tuple[str, int]
+
+
+class Job(NamedTuple):
+    """A job of a sweep: the values of the swept settings, the arguments of its run, and its folder."""
+
+    settings: dict[str, str]
+    arguments: list[str]
+    folder: Path
 
 
 class JobsFailed(UserError):
     """Some jobs of a sweep failed; the others have finished."""
 
 
-def sweep(arguments: Sequence[str], train: TrainJob, *, needed: Sequence[str] = ()) -> None:
-    """Run the sweep. Each job runs ``train``, unless an earlier call of the same sweep has finished it.
+def read_sweep(arguments: Sequence[str]) -> list[Job]:
+    """Return a job for each combination of the values that the arguments list. Their folders have one parent.
+
+    Of a setting that is given twice, the last one counts.
+    """
+    words = join_options(arguments)
+    options = [word for word in words if word.startswith("-")]
+    given = {key_of(word): word for word in words if word not in options}
+    listed = {key: values for key, word in given.items() if (values := _listed_values(word)) is not None}
+    for key in given.keys() & {"resume"} | listed.keys() & {"name", "runs"}:
+        raise UserError(
+            f"{given[key]}: not possible in a sweep, which continues when its command is repeated; remove it"
+        )
+    shared = [*options, *(word for key, word in given.items() if key not in listed)]
+    settings = composed_tree("train", shared).config
+    named = "name" in given or settings["name"] != "demo"
+    name = str(settings["name"]) if named else DEFAULT_NAME
+    if wrong := [*name_problems(name)]:
+        raise UserError(*wrong)
+    if "export" not in given:
+        shared.append("export=false")  # few people translate with every job of a sweep
+    parent = Path(str(settings["runs"])) / name
+    jobs = []
+    for combination in product(*listed.values()):
+        chosen = dict(zip(listed, combination, strict=True))
+        own = [f"{given[key].partition('=')[0].lstrip('+')}={value}" for key, value in chosen.items()]
+        folder = parent / job_name(own)
+        jobs.append(Job(chosen, [*shared, *own, f"runs={parent}", f"name={folder.name}"], folder))
+    return jobs
+
+
+def _listed_values(argument: str) -> list[str] | None:
+    """Return the values of ``key=a,b``, ``key=choice(a,b)`` or ``key=range(1,4)``; None for a single value."""
+    try:
+        override = OverridesParser.create().parse_override(argument)
+    except HydraException:
+        return None
+    if not override.is_sweep_override():
+        return None
+    key = key_of(argument)
+    if not isinstance(override.value(), ChoiceSweep | RangeSweep):
+        raise UserError(f"{key}: a sweep needs a list of values; write {key}=1,2,3")
+    return [*override.sweep_string_iterator()]
+
+
+def job_name(settings: Sequence[str]) -> str:
+    """Return the folder of the job with these swept settings: ``attention=luong,seed=1``.
+
+    Characters that some file system forbids become ``_``, and then a fingerprint keeps the names of two jobs different.
+    """
+    text = ",".join(sorted(setting.removeprefix(INSIDE) for setting in settings)) or "run"
+    safe = re.sub(r"[^\w.,=@+-]", "_", text.replace("'", "").replace('"', ""))[:LONGEST_NAME]
+    safe = safe.encode("utf-8", "replace")[:LONGEST_BYTES].decode("utf-8", "ignore")
+    return safe if safe == text else f"{safe}-{fingerprint(text.encode())[:8]}"
+
+
+def sweep(arguments: Sequence[str], *, needed: Sequence[str] = ()) -> None:
+    """Train each job of the sweep, unless an earlier call of the same sweep has finished it.
 
     Prints a table of all jobs and writes it into the folder of the sweep. Raises UserError, before any job starts, for
     settings that are wrong and for ``needed`` parts of the data that are missing. Raises JobsFailed if jobs failed,
@@ -56,34 +120,46 @@ def sweep(arguments: Sequence[str], train: TrainJob, *, needed: Sequence[str] = 
     """
     if detect_launch() is not None:
         raise UserError("-m: several processes cannot share a sweep; start each run with torchrun or srun")
-    multirun = read_multirun(arguments)
-    total = None if multirun.jobs is None else len(multirun.jobs)
-    _check(multirun, needed)
-    try:
-        with own_folder(multirun.folder):
-            run_multirun(multirun, partial(_run_job, train=train, main=_process(), total=total))
-    except KeyboardInterrupt:
-        count = sum(job["error"] is None for job in _finished_jobs(multirun))
-        print_message(f"stopped after {count} finished jobs; repeat the command to run the others")
-        raise
-    jobs = _finished_jobs(multirun)
-    write_table(jobs, multirun.folder)
-    if failed := [f"{job['folder']}: {job['error']}" for job in jobs if job["error"] is not None]:
-        raise JobsFailed(f"{len(failed)} of {len(jobs)} jobs failed; repeat the command to run them again", *failed)
+    jobs = read_sweep(arguments)
+    folder = jobs[0].folder.parent
+    _check(jobs, folder, needed)
+    failures: dict[str, str] = {}
+    with own_folder(folder):
+        for number, job in enumerate(jobs, 1):
+            print_message(f"job {number} of {len(jobs)}: {job.folder.name}")
+            try:
+                _train(job)
+            except KeyboardInterrupt:
+                count = sum((job.folder / SUMMARY_FILE).is_file() for job in jobs)
+                print_message(f"stopped after {count} finished jobs; repeat the command to run the others")
+                raise
+            except Exception as problem:
+                if os.environ.get(TRACEBACK):
+                    print_message(traceback.format_exc())
+                error = "; ".join(line.strip().removeprefix("error: ") for line in describe_error(problem)[1])
+                print_message(f"{job.folder.name}: failed: {error}")
+                failures[job.folder.name] = error
+        write_table([(job.settings, _results(job, failures)) for job in jobs], folder)
+    if failures:
+        lines = [f"{folder / name}: {error}" for name, error in failures.items()]
+        raise JobsFailed(f"{len(failures)} of {len(jobs)} jobs failed; repeat the command to run them again", *lines)
 
 
-def _check(multirun: Multirun, needed: Sequence[str]) -> None:
+def _check(jobs: Sequence[Job], folder: Path, needed: Sequence[str]) -> None:
     """Raise UserError with the problems of all jobs that can be found before the sweep."""
-    folder = multirun.folder
     if any((folder / file).is_file() for file in (CONFIG_FILE, SUMMARY_FILE, MODEL_FILE)):
         raise UserError(f"name={folder.name}: {folder} is a single run, not a sweep; choose another name=")
     require_own(folder)
     problems: dict[str, list[str]] = {}
-    jobs = multirun.jobs or []
     for job in jobs:
         try:
-            require_own(job.folder, known=(JOB_FILE,))
-            if missing := [*_missing_parts(_job_config(job), needed)]:
+            require_own(job.folder, known=(START_FILE,))
+            data = _job_config(job).data
+            if isinstance(data, PreparedData):
+                missing = missing_parts(Path(data.folder), needed)
+            else:
+                missing = [*missing_files(data.block, needed)]
+            if missing:
                 raise UserError(*missing)
         except UserError as error:
             for problem in error.problems:
@@ -92,20 +168,12 @@ def _check(multirun: Multirun, needed: Sequence[str]) -> None:
         lines = [
             f"{problem} (job {names[0]})" if len(names) < len(jobs) else problem for problem, names in problems.items()
         ]
-        others = [f"and {len(lines) - SHOWN} more problems like these"] if len(lines) > SHOWN else []
-        raise UserError(*lines[:SHOWN], *others)
-
-
-def _missing_parts(config: Train, needed: Sequence[str]) -> Iterable[str]:
-    """Return a problem for each ``needed`` part that has no files or that prepared text does not have."""
-    if isinstance(config.data, PreparedData):
-        return missing_parts(Path(config.data.folder), needed) if needed else []
-    return missing_files(config.data.block, needed)
+        raise UserError(*lines[:SHOWN])
 
 
 def _job_config(job: Job) -> Train:
     """Return the checked configuration of a job. Raises UserError if its folder holds a run with other settings."""
-    config = train_config(_arguments(job))
+    config = train_config(job.arguments)
     if (job.folder / CONFIG_FILE).is_file():
         stored = read_yaml(job.folder / CONFIG_FILE)
         fix = "choose another name=, or delete that folder"
@@ -116,118 +184,53 @@ def _job_config(job: Job) -> Train:
     return config
 
 
-def _arguments(job: Job) -> list[str]:
-    return [*job.fixed, *job.swept, f"runs={job.folder.parent}", f"name={job.folder.name}"]
-
-
-def _run_job(job: Job, *, train: TrainJob, main: Process, total: int | None) -> float:
-    """Train, resume or skip the job, write its record and return its objective, the best value of training.monitor.
-
-    An error is recorded, and the other jobs go on. The objective is then NaN, except for sweepers such as Optuna, which
-    expect an exception and count it as a failed trial.
-    """
-    name = job.folder.name
-    own = _process() == main
-    if own:
-        print_message(f"job {job.number + 1}{f' of {total}' if total is not None else ''}: {name}")
-    settings = dict(argument.lstrip("+~").split("=", 1) for argument in job.swept)
-    error: str | None = "stopped"
-    try:
-        with _log(job, own):
-            best = _trained(job, train)["valid_best"]
-        error = None
-    except Exception as problem:
-        if os.environ.get(TRACEBACK):
-            print_message(traceback.format_exc())
-        error = "; ".join(line.strip().removeprefix("error: ") for line in describe_error(problem)[1])
-        print_message(f"{name}: failed: {error}")
-        if total is None:
-            raise UserError(error) from None
-        best = None
-    finally:
-        make_folder(job.folder)
-        record = {"number": job.number, "settings": settings, "error": error}
-        write_lines(job.folder / JOB_FILE, [json.dumps(record)])
-    return float("nan") if best is None else float(best)
-
-
-def _trained(job: Job, train: TrainJob) -> dict[str, Any]:
-    """Return the summary of the job, after training it where it has not finished."""
-    _job_config(job)
-    summary = job.folder / SUMMARY_FILE
-    if summary.is_file():
+def _train(job: Job) -> None:
+    """Train or resume the run of the job where it has not finished."""
+    if (job.folder / SUMMARY_FILE).is_file():
         print_message(f"{job.folder.name}: has finished already; skipped")
-    else:
-        resume = ["resume=true"] if has_checkpoint(job.folder) else []
-        result = train([*_arguments(job), *resume], job.folder)
-        if result.stop_signal is not None:
-            raise Interrupted(result.stop_signal)
-    return dict(read_json(summary))
-
-
-@contextmanager
-def _log(job: Job, in_this_process: bool) -> Iterator[None]:
-    """Write the messages of a job that runs in another process into a file beside its folder."""
-    if in_this_process:
-        yield
         return
-    file = Path(f"{job.folder}.log")
-    print_message(f"{job.folder.name}: started; its messages are in {file}")
-    make_folder(file.parent)
-    with open(file, "w", encoding="utf-8") as log, redirect_stderr(log):
-        yield
-    print_message(f"{job.folder.name}: finished")
+    resume = ["resume=true"] if has_checkpoint(job.folder) else []
+    result = train_or_resume([*job.arguments, *resume], job.folder)
+    if result.stop_signal is not None:
+        raise Interrupted(result.stop_signal)
 
 
-def _process() -> Process:
-    return platform.node(), os.getpid()
+def _results(job: Job, failures: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return summary and test scores of the job in one dictionary; None if it failed."""
+    if job.folder.name in failures:
+        return None
+    summary = read_json(job.folder / SUMMARY_FILE)
+    return {**summary, **(summary["test"] or {})}
 
 
-def _finished_jobs(multirun: Multirun) -> list[dict[str, Any]]:
-    """Return number, settings, folder, error and results of the jobs that have run, in their order."""
-    if multirun.jobs is None:
-        files = [*multirun.folder.rglob(JOB_FILE)]
-    else:
-        files = [job.folder / JOB_FILE for job in multirun.jobs]
-    jobs = []
-    for file in files:
-        try:
-            job = {**read_json(file), "folder": str(file.parent)}
-            summary = read_json(file.parent / SUMMARY_FILE) if job["error"] is None else {}
-        except FileNotFoundError:
-            continue
-        jobs.append(
-            {
-                **job,
-                **{
-                    key: value for key, value in {**summary, **(summary.get("test") or {})}.items() if key != "settings"
-                },
-            }
-        )
-    return sorted(jobs, key=lambda job: int(job["number"]))
+def write_table(jobs: Sequence[tuple[Mapping[str, str], Mapping[str, Any] | None]], folder: Path) -> None:
+    """Write one row for the jobs that differ in their seed only into ``sweep.csv``, and print these rows.
 
-
-def write_table(jobs: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Write one row for the jobs that differ in their seed only into ``sweep.csv``, and print these rows."""
-    groups: dict[tuple[tuple[str, str], ...], list[Mapping[str, Any]]] = {}
-    for job in jobs:
-        groups.setdefault(tuple(pair for pair in job["settings"].items() if pair[0] != SEED), []).append(job)
-    keys = list(dict.fromkeys(key for settings in groups for key, _ in settings))
-    shown = [column for column in RESULTS if any(job.get(column.metric) is not None for job in jobs)]
+    A job has its swept settings, and its results unless it failed.
+    """
+    groups: dict[tuple[str, ...], list[tuple[str, Mapping[str, Any] | None]]] = {}
+    keys = [key for key in jobs[0][0] if key != SEED]
+    for settings, results in jobs:
+        members = groups.setdefault(tuple(settings[key] for key in keys), [])
+        members.append((settings.get(SEED, "this job"), results))
+    shown = [
+        column for column in RESULTS if any(results and results.get(column.metric) is not None for _, results in jobs)
+    ]
     lines: list[list[Any]] = [
         [*keys, "n", "unfinished", *(f"{c.metric}_{name}" for c in RESULTS for name in ("mean", "sd"))]
     ]
     rows: list[list[str]] = []
-    for settings, members in groups.items():
-        names = [dict(settings).get(key, "") for key in keys]
-        others = [job["settings"].get(SEED, "this job") for job in members if job["error"] is not None]
+    for names, members in groups.items():
+        finished = [results for _, results in members if results is not None]
+        others = [seed for seed, results in members if results is None]
         values = {
-            column: [float(job[column.metric]) for job in members if job.get(column.metric) is not None]
+            column: [float(results[column.metric]) for results in finished if results.get(column.metric) is not None]
             for column in RESULTS
         }
-        count = len(members) - len(others)
-        lines.append([*names, count, len(others), *(cell for c in RESULTS for cell in mean_and_deviation(values[c]))])
-        rows.append([*names, str(count), *("".join(c.texts(values[c])) for c in shown), ", ".join(others)])
+        cells = (cell for column in RESULTS for cell in mean_and_deviation(values[column]))
+        lines.append([*names, len(finished), len(others), *cells])
+        texts = ("".join(column.texts(values[column])) for column in shown)
+        rows.append([*names, str(len(finished)), *texts, ", ".join(others)])
     save_csv(folder / "sweep.csv", lines)
     numbers = ["n", *(column.heading for column in shown)]
     title = f"{folder}: mean ± standard deviation over n jobs"

@@ -31,8 +31,7 @@ HELP = """nmt-train: train a translation model. Without arguments: the default r
   nmt-train --cfg …                                     print the whole configuration and stop
   nmt-train --help attention=memory                     this text, and the settings of the chosen groups
 
-Every key of the configuration can be set as key=value. Mistakes are reported before any work starts.
--m runs Hydra's multirun, with its settings hydra/launcher, hydra/sweeper, hydra.sweep.dir and hydra.sweep.subdir."""
+Every key of the configuration can be set as key=value. Mistakes are reported before any work starts."""
 
 MULTIRUN = frozenset({"-m", "--multirun"})
 
@@ -42,13 +41,13 @@ def train(arguments: list[str]) -> None:
     """Run nmt-train with these arguments. Raises UserError for errors the user can fix."""
     # Imported now: the help must not wait for Hydra.
     from nmt.config.compose import compose_train, to_yaml
-    from nmt.config.runs import run_training, train_or_resume
+    from nmt.config.runs import run_training
     from nmt.training.distributed import is_first
 
     if not MULTIRUN.isdisjoint(arguments):
         from nmt.commands.sweep import sweep
 
-        sweep([argument for argument in arguments if argument not in MULTIRUN], train_or_resume)
+        sweep([argument for argument in arguments if argument not in MULTIRUN])
         return
     if "--cfg" in arguments:
         print(to_yaml(compose_train([argument for argument in arguments if argument not in ("--cfg", "job")])), end="")

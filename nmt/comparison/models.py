@@ -10,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from nmt.config.init_from import UNRELATED, flatten, read_yaml
-from nmt.config.overrides import MISSING, name_problems
+from nmt.config.overrides import MISSING, UNRELATED, flatten, name_problems, read_yaml
 from nmt.data.links import Links, parse_links
 from nmt.data.sources import is_prepared
 from nmt.data.text_files import read_lines
@@ -21,7 +20,6 @@ from nmt.inference.engines import stored_tokenizer
 from nmt.inference.run_files import (
     CONFIG_FILE,
     GOLD_LINKS,
-    JOB_FILE,
     MODEL_FILE,
     REFERENCES,
     SOURCES,
@@ -121,18 +119,10 @@ class TestSet(NamedTuple):
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """Return ``folder``, or the folders of its jobs if it is a sweep, in the order of the jobs."""
+    """Return ``folder``, or the folders of the runs in it if it is a sweep."""
     if (folder / CONFIG_FILE).exists():
         return [folder]
-    jobs = {file.parent for name in (CONFIG_FILE, JOB_FILE) for file in folder.glob(f"*/{name}")}
-    return sorted(jobs, key=lambda job: (_job_number(job), job.name)) or [folder]
-
-
-def _job_number(job: Path) -> int:
-    try:
-        return int(read_json(job / JOB_FILE)["number"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return 0
+    return sorted(file.parent for file in folder.glob(f"*/{CONFIG_FILE}")) or [folder]
 
 
 def read_run(folder: Path) -> FinishedRun:

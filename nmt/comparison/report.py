@@ -247,8 +247,6 @@ def _described(models: Sequence[Model], conditions: Mapping[str, Any], command: 
 
 def _weights(run: FinishedRun) -> str:
     """Return the folder of a run, and which of its weights it kept."""
-    if averaged := run.summary.get("averaged_epochs"):
-        return f"{run.folder} (mean of epochs {', '.join(map(str, averaged))})"
     epoch = run.summary.get("kept_epoch")
     return f"{run.folder} (epoch {epoch})" if epoch is not None else str(run.folder)
 

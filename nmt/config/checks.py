@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.config.init_from import flatten, read_yaml
-from nmt.config.overrides import name_problems
+from nmt.config.overrides import flatten, name_problems, read_yaml
 from nmt.data.sources import DataSettings, source_problems
 from nmt.errors import UserError
 from nmt.inference.run_files import CONFIG_FILE
@@ -29,7 +28,7 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
     constructed, on the meta device where they hold weights, so that their own checks count too.
     """
     from nmt.model.build import size_problems
-    from nmt.training.optimizers import optimizer_problems
+    from nmt.training.schedules import optimizer_problems
 
     refused = dict[str, Any]()
     for group, kind in (("search", SearchOptions), ("evaluation", EvaluationSettings)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,22 +20,31 @@ from omegaconf import OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import conflicts
-from nmt.config.init_from import inherit_settings
 from nmt.config.overrides import (
+    MISSING,
     apply_values,
     choice_inside,
     config_dir,
     key_of,
     located,
+    put,
+    read_yaml,
     require_overrides,
     unknown_choice,
+    value_at,
 )
 from nmt.data.sources import is_prepared
 from nmt.errors import UserError
-from nmt.settings.build import build, plain, problems
+from nmt.inference.run_files import CONFIG_FILE
+from nmt.settings.build import MODEL_GROUPS, build, plain, problems
 from nmt.training.settings import PreparedTrain, Train
 
 Check = Callable[[dict[str, Any]], Iterable[str]]
+# Changes of the text, which a prepared folder has made already.
+TEXT_CHANGES = ("data.lowercase", "data.remove_invisible")
+# Settings of the model, of its vocabulary and of its scores.
+INHERITED = (*MODEL_GROUPS, "tokenizer", *TEXT_CHANGES, "evaluation")
+GIVEN_ANEW = ("name", "runs", "resume", "trust", "logger")  # not read from a run's folder, which may be a stranger's
 
 
 class Composed(NamedTuple):
@@ -74,6 +84,46 @@ def compose_train(arguments: Sequence[str], *, resumed: Path | None = None) -> d
     return config
 
 
+def inherit_settings(
+    config: dict[str, Any], arguments: Sequence[str], resumed: Path | None, *, text: bool
+) -> dict[str, Any]:
+    """Return ``config`` with the model settings of the run in ``init_from``, and with its data source if ``text``.
+
+    A ``resumed`` run inherits all its own settings but those that only the user may give: which code is trusted, and
+    who gets the logs. A part or key that ``arguments`` set keeps its new value. Raises UserError where the run has no
+    configuration.
+    """
+    folder = resumed or config["init_from"]
+    if resumed is None and not isinstance(folder, str):
+        return config  # null, or a wrong type, which the check of the configuration reports
+    start = read_yaml(Path(folder) / CONFIG_FILE, "" if resumed else f"init_from={folder}")
+    parts: Sequence[str] = INHERITED
+    if resumed or text:
+        start["data"] = _stored_text(start, folder)
+        parts = [key for key in start if key not in GIVEN_ANEW] if resumed else ("data", *INHERITED)
+    merged = deepcopy(config)
+    overridden = {key_of(argument) for argument in arguments}
+    for part in parts:
+        inherited = value_at(start, part)
+        known_from_data = part in TEXT_CHANGES and is_prepared(merged["data"])
+        if part in overridden or inherited is MISSING or known_from_data:
+            continue
+        put(merged, part, deepcopy(inherited))
+        for key in overridden:
+            if key.startswith(f"{part}.") and (value := value_at(config, key)) is not MISSING:
+                put(merged, key, value)
+    return merged
+
+
+def _stored_text(config: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
+    """Return the data source that is stored in ``folder``, without the changes of prepared text, which a run adds."""
+    data = config.get("data")
+    if not isinstance(data, dict):
+        raise UserError(f"init_from={folder}: its {CONFIG_FILE} names no text; choose one with data=")
+    removed = TEXT_CHANGES if is_prepared(data) else ()
+    return {key: value for key, value in data.items() if f"data.{key}" not in removed}
+
+
 def compose_config(name: str, arguments: Sequence[str], check: Check) -> dict[str, Any]:
     """Return conf/``name``.yaml with the ``arguments``.
 
@@ -108,9 +158,12 @@ def train_problems(config: dict[str, Any]) -> list[str]:
 
 
 def _ignored_tokenizer(config: Mapping[str, Any], arguments: Sequence[str]) -> Iterator[str]:
+    given = (
+        "prepared text" if _schema(config) is PreparedTrain else "the model in init_from" if config["init_from"] else ""
+    )
     for argument in arguments:
-        if _schema(config) is PreparedTrain and re.match(r"tokenizer\b", key_of(argument)):
-            yield f"{argument}: prepared text has its own tokenizers; remove it, or give it to nmt-prepare"
+        if given and re.match(r"tokenizer\b", key_of(argument)):
+            yield f"{argument}: {given} has its own tokenizers; remove it"
 
 
 def to_yaml(config: Mapping[str, Any] | Train) -> str:
@@ -135,7 +188,7 @@ def read_overrides(arguments: Sequence[str]) -> Overrides:
         key, _, value = argument.partition("=")
         group = key.lstrip("+").partition("@")[0]
         if re.match(r"[+~]*hydra\b", argument):
-            raise UserError(f"{argument}: Hydra's own settings have an effect only with -m; remove it")
+            raise UserError(f"{argument}: Hydra's own settings have no effect; remove it")
         is_group = any(os.path.isdir(folder / group) for folder in folders)
         if is_group and value != "null" and not value.startswith(("[", "{")):
             choices.append(argument)
@@ -150,14 +203,8 @@ def join_options(arguments: Sequence[str]) -> list[str]:
     return [f"{argument}={next(remaining, '')}" if argument == "--config-dir" else argument for argument in remaining]
 
 
-def in_quotes(text: str) -> str:
+def _in_quotes(text: str) -> str:
     return QuotedString(text, Quote.single).with_quotes()
-
-
-def search_path(folders: Sequence[Path]) -> list[str]:
-    """Return the override with which Hydra looks for YAML files in the user's folders too."""
-    own = [in_quotes(f"file://{folder.resolve()}") for folder in folders if folder != config_dir()]
-    return [f"hydra.searchpath=[{','.join(own)}]"] if own else []
 
 
 def composed_tree(name: str, arguments: Sequence[str]) -> Composed:
@@ -172,13 +219,15 @@ def composed_tree(name: str, arguments: Sequence[str]) -> Composed:
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         try:
-            composed = compose(name, [*map(_in_grammar, choices), *search_path(folders)], return_hydra_config=True)
+            own = [_in_quotes(f"file://{folder.resolve()}") for folder in folders if folder != config_dir()]
+            words = [*map(_in_grammar, choices), f"hydra.searchpath=[{','.join(own)}]"]
+            composed = compose(name, words, return_hydra_config=True)
             chosen = {str(group): str(choice) for group, choice in composed.hydra.runtime.choices.items()}
             with open_dict(composed):
                 del composed["hydra"]
             tree = OmegaConf.to_container(composed, resolve=True)
         except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
-            raise UserError(one_line(error)) from None
+            raise UserError(" ".join(str(error).split())) from None
     config = {str(key): value for key, value in tree.items()} if isinstance(tree, dict) else {}
     apply_values(config, values)
     return Composed(config, chosen, folders)
@@ -187,8 +236,4 @@ def composed_tree(name: str, arguments: Sequence[str]) -> Composed:
 def _in_grammar(override: str) -> str:
     """Return ``group=choice`` in Hydra's grammar, which needs quotes, and a plus before a group without a default."""
     group, _, choice = override.partition("=")
-    return f"{'+' * (group == 'experiment')}{group}={in_quotes(choice)}"
-
-
-def one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    return f"{'+' * (group == 'experiment')}{group}={_in_quotes(choice)}"

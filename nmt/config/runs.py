@@ -9,12 +9,12 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt.config.compose import composed_tree, join_options, to_yaml, train_config
-from nmt.config.init_from import TEXT_CHANGES, UNRELATED, flatten, read_yaml, trains_on_the_same_text
-from nmt.config.overrides import key_of
+from nmt.config.compose import TEXT_CHANGES, composed_tree, join_options, to_yaml, train_config
+from nmt.config.overrides import UNRELATED, flatten, key_of, read_yaml
 from nmt.data.sources import PreparedData
 from nmt.errors import UserError, print_message
 from nmt.files.atomic import make_folder, write_lines
@@ -33,7 +33,7 @@ START_FILE = "start.json"  # the arguments that started a run, and what started 
 FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed", "guide", "adapt"),
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "init_from"),
-    *("training.ema_decay", "training.average_checkpoints", "training.validate_every", "evaluation."),
+    *("training.ema_decay", "training.validate_every", "evaluation."),
 )
 LIMITS = {"max_epochs": "epochs", "max_steps": "updates"}  # keys of training, and what summary.json calls them
 
@@ -47,8 +47,7 @@ def run_training(arguments: Sequence[str], pairs: Mapping[str, Any] | None = Non
     """
     result = train_or_resume(arguments, pairs=pairs)
     if result.stop_signal is not None:
-        kept = "the best model so far" if result.validated else "a model that was not validated yet"
-        print_message(f"stopped; {kept} is in {result.folder}")
+        print_message(f"stopped; the best model so far is in {result.folder}")
         runs = [] if str(result.folder.parent) == "runs" else [f"runs={result.folder.parent}"]
         anew = [
             word for word in join_options(arguments) if key_of(word).startswith(("trust", "logger", "--config-dir"))
@@ -125,8 +124,6 @@ def new_run(folder: Path, arguments: Sequence[str], launch: Launch | None, *, an
     record = {"arguments": list(arguments), "launch": launch and launch.identifier}
     write_lines(folder / START_FILE, [json.dumps(record)])
     print_message(f"run: {folder}" + (f", because {wanted} exists" if folder != wanted else ""))
-    if trains_on_the_same_text(config):
-        print_message(f"text: that of init_from={config.init_from}; data= chooses other text")
     return Start(folder=folder, config=config, is_new=is_new)
 
 
@@ -155,17 +152,11 @@ def resumed_run(folder: Path, arguments: Sequence[str], launch: Launch | None) -
 
 def _require_more(folder: Path, config: Train, stored: Mapping[str, Any]) -> None:
     """Raise UserError unless ``config`` raises the limits that have ended the finished run in ``folder``."""
-    try:
-        summary = read_json(folder / SUMMARY_FILE)
-        made = {key: summary[name] for key, name in LIMITS.items() if summary[name] == stored["training"][key]}
-    except (OSError, ValueError, LookupError, TypeError):
-        made = {}
-    limits = [getattr(config.training, key) for key in made]
-    if not made or any(
-        limit is not None and limit <= count for limit, count in zip(limits, made.values(), strict=True)
-    ):
-        advice = " or ".join(f"training.{key}={2 * count}" for key, count in made.items())
-        longer = f"set {advice} to train further, or " if advice else ""
+    summary = read_json(folder / SUMMARY_FILE)
+    made = {key: summary[name] for key, name in LIMITS.items() if summary[name] == stored["training"][key]}
+    limits = {key: getattr(config.training, key) or inf for key in made}
+    if not made or any(limits[key] <= count for key, count in made.items()):
+        longer = "".join(f"set training.{key}={2 * count} to train further, or " for key, count in made.items())
         raise UserError(f"resume=true: {folder} has finished; {longer}start a new run with init_from={folder}")
 
 

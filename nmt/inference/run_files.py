@@ -8,7 +8,6 @@ CONFIG_FILE = "config.yaml"
 MODEL_FILE = "model.pt"
 CODE_FILE = "code.json"  # fingerprints of the source files that define its classes
 SUMMARY_FILE = "summary.json"  # a run has finished if it exists
-JOB_FILE = "job.json"  # of a job of a sweep: its settings in the sweep, and its outcome
 CARD_FILE = "card.md"  # the model card
 METRICS_FILE = "metrics.csv"
 CURVE_FILE = "curve.png"

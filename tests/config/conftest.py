@@ -111,10 +111,9 @@ YAMLS = [
     ("optimizer", "sign", "_target_: mine.SignDescent\nlr: 0.004"),
     ("optimizer", "sgd", "_target_: torch.optim.SGD\nlr: 0.25\nmomentum: 0.5"),
     ("schedule", "halving", "_target_: mine.Halving\nevery: 3\npatience: 9"),
-    ("schedule", "cosine", "_target_: torch.optim.lr_scheduler.CosineAnnealingLR\nT_max: 2\ninterval: epoch"),
-    ("schedule", "one_cycle", "_target_: torch.optim.lr_scheduler.OneCycleLR\nmax_lr: 0.25\ninterval: update"),
-    ("schedule", "plateau_epoch", "_target_: torch.optim.lr_scheduler.ReduceLROnPlateau\ninterval: epoch"),
-    ("schedule", "plateau_update", "_target_: torch.optim.lr_scheduler.ReduceLROnPlateau\ninterval: update"),
+    ("schedule", "cosine", "_target_: torch.optim.lr_scheduler.CosineAnnealingLR\nT_max: 2"),
+    ("schedule", "one_cycle", "_target_: torch.optim.lr_scheduler.OneCycleLR\nmax_lr: 0.25"),
+    ("schedule", "torch_plateau", "_target_: torch.optim.lr_scheduler.ReduceLROnPlateau"),
 ]
 
 

@@ -81,7 +81,6 @@ WRONG: list[tuple[str, list[str]]] = [
     ("attention=none search.coverage_penalty=0.2", ["search.coverage_penalty"]),
     ("training.decode_sentences=0", ["training.decode_sentences"]),
     ("training.patience=none", ["training.patience"]),
-    ("schedule=plateau schedule.patience=4", ["schedule.patience"]),
     ("guide.weight=1", ["guide._target_"]),
     ("tokenizer.model=[a,b,c]", ["tokenizer.model"]),
     ("seed=5000000000", ["seed"]),
@@ -167,8 +166,9 @@ def test_init_from_inherits_the_model_unless_it_is_overridden(tmp_path: Path) ->
     store(
         tmp_path, ["attention.slots=5", "tokenizer.normalisation=nfkc", "data.remove_invisible=all", "optimizer.lr=1"]
     )
-    config = train_config([f"init_from={tmp_path}", "tokenizer.normalisation=null"])
-    assert (config.attention["slots"], config.tokenizer.normalisation) == (5, None)
+    config = train_config([f"init_from={tmp_path}", "encoder.dropout=0.5"])
+    assert (config.attention["slots"], config.tokenizer.normalisation, config.encoder["dropout"]) == (5, "nfkc", 0.5)
+    expect_error("tokenizer.vocab_size", train_config, [f"init_from={tmp_path}", "tokenizer.vocab_size=9"])
     assert config.data.remove_invisible == "all" and config.optimizer["lr"] != 1  # type: ignore[union-attr]
 
 

@@ -16,7 +16,7 @@ from nmt.commands.heatmap import HeatmapOptions
 from nmt.commands.translate import TranslateOptions
 from nmt.comparison.models import CompareOptions
 from nmt.config.compose import compose_config
-from nmt.config.plain import read_options
+from nmt.config.overrides import read_options
 from nmt.errors import UserError
 from nmt.settings.build import build, problems
 
@@ -40,7 +40,8 @@ def test_settings_equal_those_of_hydra(name: str) -> None:
 
 def test_reading_settings_imports_no_hydra() -> None:
     code = (
-        "import sys; from nmt.config.plain import read_options; from nmt.commands.translate import TranslateOptions\n"
+        "import sys\nfrom nmt.config.overrides import read_options\n"
+        "from nmt.commands.translate import TranslateOptions\n"
         "read_options('translate', TranslateOptions, ['model=a b', 'search=greedy', 'trust=[a,b]'])\n"
         "sys.exit(bool({'hydra', 'omegaconf', 'antlr4'} & sys.modules.keys()))"
     )

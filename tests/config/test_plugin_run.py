@@ -44,7 +44,7 @@ def one_cycle_rates(updates: int) -> list[float]:
     [
         ("letters", "sign", "halving"),
         ("letters_class", "sgd", "one_cycle"),
-        ("letters", "sign", "plateau_update"),
+        ("letters", "sign", "torch_plateau"),
     ],
 )
 def test_run_with_plugins_everywhere(

@@ -76,7 +76,6 @@ def test_wrong_name_in_a_trusted_package_is_refused(package: str, target: str) -
         ("optimizer=sgd +optimizer.params=[1]", "optimizer.params"),
         ("optimizer=sign +optimizer.decay=low", "optimizer.decay"),
         ("optimizer=sign +optimizer.decay=-1", "optimizer"),
-        ("schedule=halving +schedule.interval=week", "schedule.interval"),
         ("schedule=cosine +schedule.T_mx=2", "schedule.T_mx"),
         ("attention=scaled attention.scale=big", "attention.scale"),
         ("attention=scaled +attention.state_size=1", "attention.state_size"),

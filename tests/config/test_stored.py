@@ -12,8 +12,8 @@ import pytest
 from builders import expect_error
 from omegaconf import OmegaConf
 
-from nmt.config.compose import compose_train, to_yaml, train_problems
-from nmt.config.init_from import inherit_settings, read_yaml
+from nmt.config.compose import compose_train, inherit_settings, to_yaml, train_problems
+from nmt.config.overrides import read_yaml
 from nmt.errors import UserError
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(

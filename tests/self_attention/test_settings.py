@@ -10,8 +10,8 @@ import yaml
 from builders import refusal
 
 from nmt import self_attention
+from nmt.commands.sweep import read_sweep
 from nmt.config.compose import compose_train, train_config
-from nmt.config.multirun import read_multirun
 from nmt.config.overrides import config_dir
 from nmt.errors import UserError
 from nmt.model import Seq2Seq
@@ -51,8 +51,8 @@ def test_a_word_chooses_the_kind_and_its_keys_lie_beneath() -> None:
 
 
 def test_a_sweep_over_kinds_names_its_jobs_as_the_command_does() -> None:
-    multirun = read_multirun([*TRANSFORMER, "decoder.self_attention=linear,window", "decoder.self_attention.window=2"])
-    assert [job.folder.name for job in multirun.jobs or []] == [
+    jobs = read_sweep([*TRANSFORMER, "decoder.self_attention=linear,window", "decoder.self_attention.window=2"])
+    assert [job.folder.name for job in jobs] == [
         "decoder.self_attention=linear",
         "decoder.self_attention=window",
     ]

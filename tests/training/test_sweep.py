@@ -4,31 +4,101 @@ from __future__ import annotations
 
 import csv
 from contextlib import chdir
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from tiny import WITHOUT_ATTENTION, record_batches, refuse, stop_at, summary
+from builders import expect_error
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import WITHOUT_ATTENTION, refuse, stop_at, summary
 
-from nmt.commands.sweep import write_table
+from nmt.commands.sweep import job_name, read_sweep
 from nmt.commands.train import train
-from nmt.config.init_from import read_yaml
+from nmt.config.compose import train_config
 from nmt.errors import UserError
 from nmt.files.atomic import lock_folder
 
-pytestmark = pytest.mark.thorough
-
-ONCE = ["training.max_epochs=1", "training.decode_sentences=0", "training.monitor=valid_loss"]
-WORDS = [*WITHOUT_ATTENTION, *ONCE]
+thorough = pytest.mark.thorough
+WORDS = [*WITHOUT_ATTENTION, "training.max_epochs=1", "training.decode_sentences=0", "training.monitor=valid_loss"]
 SWEPT = [*WORDS, "attention=luong,none", "seed=1,2", "name=kinds"]
-JOBS = [f"attention={kind},seed={seed}" for kind in ("luong", "none") for seed in (1, 2)]
+KINDS = [{"attention": kind, "seed": seed} for kind, seed in product(("luong", "none"), "12")]
+
+
+@pytest.mark.parametrize(
+    ("words", "jobs"),
+    [
+        (["attention=luong,none", "seed=1,2", "training.max_epochs=7"], KINDS),
+        (["attention=choice(luong,none)", "seed=range(1,3)", "attention.score=dot,none", "attention.score=dot"], KINDS),
+        (["init_from=it's.en", "seed=1,2"], [{"seed": "1"}, {"seed": "2"}]),
+    ],
+)
+def test_jobs_are_the_product_of_all_values(words: list[str], jobs: list[dict[str, str]]) -> None:
+    found = read_sweep(words)
+    assert [job.settings for job in found] == jobs
+    for job in found:
+        assert {word for word in words if "," not in word} | {"export=false"} <= {*job.arguments}
+    if words[-1] == "attention.score=dot":  # the default attention has no such key
+        assert [train_config(job.arguments).attention["score"] for job in found[:2]] == ["dot", "dot"]
+
+
+@pytest.mark.parametrize(
+    ("words", "folder"),
+    [
+        (["seed=1,2"], "runs/sweep"),
+        (["seed=1,2", "name=mine", "runs=other"], "other/mine"),
+        (["seed=1,2", "+experiment=memory_paper"], "runs/memory_paper"),
+        (["+experiment=memory_paper,covariance_paper"], "runs/sweep"),
+    ],
+    ids=str,
+)
+def test_folder_is_named_by_the_sweep(words: list[str], folder: str) -> None:
+    assert {job.folder.parent for job in read_sweep(words)} == {Path(folder)}
+
+
+@pytest.mark.parametrize("letter", ["a", "字", "𝔞"])
+@given(length=st.integers(1, 300))
+def test_jobs_have_different_valid_folder_names(letter: str, length: int) -> None:
+    values = [letter * length, "a/b", "a_b", "a:b", "'a/b'", "[1,2]", "[1;2]", ".."]
+    names = [job_name([f"init_from={value}", "seed=1"]) for value in values]
+    assert len(set(names)) == len(values)
+    for name in names:
+        assert len(name.encode()) <= 255 and not set(name) & set('/\\:*?"<>|')
+    assert names[0] == job_name(["seed=1", f"init_from={letter * length}"])
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["seed=1,x"], "seed"),
+        (["attention=luong,none", "lr=3"], "lr"),
+        (["attention=luong,none", "attention.score=dot"], "attention.score"),
+        (["attention=glob(*_paper)"], "attention"),
+        (["seed=1,2", "name=a,b"], "name"),
+        (["seed=1,2", "name=a/b"], "name"),
+        (["seed=1,2", "resume=true"], "resume"),
+        (["seed=1,2", "hydra.run.dir=x"], "hydra.run.dir"),
+        (["seed=interval(1,2)"], "seed"),
+        (["seed=1,2", "name=single"], "name"),
+    ],
+    ids=str,
+)
+def test_wrong_sweep_is_refused_before_any_job_starts(run: Path, words: list[str], key: str) -> None:
+    (single := run.parent / "single").mkdir(parents=True)
+    (single / "summary.json").write_text("{}")
+    expect_error(key, train, ["-m", *words])
+    assert [*run.parent.iterdir()] == [single]
+
+
+# A sweep of four jobs.
 
 
 @pytest.fixture(scope="module")
 def swept_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which a sweep of four jobs has finished. Only for reading, or for calls that train nothing."""
+    """The folder in which a sweep has finished. Only for reading, or for calls that train nothing."""
     with chdir(folder := tmp_path_factory.mktemp("swept")):
         train(["-m", *SWEPT])
     return folder
@@ -36,15 +106,10 @@ def swept_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def swept(swept_once: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Change to that folder and return the folder of the sweep."""
+    """Change to that folder and return the folder of the sweep. Fail if a finished job is trained again."""
     monkeypatch.chdir(swept_once)
+    monkeypatch.setattr("nmt.commands.sweep.train_or_resume", Mock(side_effect=AssertionError))
     return swept_once / "runs" / "kinds"
-
-
-@pytest.fixture
-def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail if a finished job is trained again."""
-    monkeypatch.setattr("nmt.training.run.fit", Mock(side_effect=AssertionError))
 
 
 def sweep_table(sweep: Path) -> list[dict[str, str]]:
@@ -52,94 +117,44 @@ def sweep_table(sweep: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_each_job_is_the_single_run_with_its_settings(swept: Path) -> None:
-    assert sorted(folder.name for folder in swept.iterdir() if folder.is_dir()) == JOBS
-    for job in JOBS:
-        config = read_yaml(swept / job / "config.yaml")
-        kind = {"LuongAttention": "luong", "NoAttention": "none"}[config["attention"]["_target_"].rpartition(".")[2]]
-        assert f"attention={kind},seed={config['seed']}" == job
-    train([*WORDS, "attention=luong", "seed=2", "name=single"])
-    job, expected = summary(swept / "attention=luong,seed=2"), summary(Path("runs/single"))
-    assert (job["test"], job["valid_best"]) == (expected["test"], expected["valid_best"])
-
-
+@thorough
 def test_table_has_mean_and_sample_deviation_over_the_seeds(swept: Path) -> None:
     rows = sweep_table(swept)
     assert [row["attention"] for row in rows] == ["luong", "none"]
     for row in rows:
         summaries = [summary(swept / f"attention={row['attention']},seed={seed}") for seed in (1, 2)]
+        assert [item["seed"] for item in summaries] == [1, 2]
         losses = [item["valid_best"] for item in summaries]
         assert float(row["valid_best_mean"]) == pytest.approx(np.mean(losses))
         assert float(row["valid_best_sd"]) == pytest.approx(np.std(losses, ddof=1))
         assert float(row["chrf_mean"]) == pytest.approx(np.mean([item["test"]["chrf"] for item in summaries]))
-        assert float(row["tokens_per_s_mean"]) == pytest.approx(np.mean([item["tokens_per_s"] for item in summaries]))
         assert (row["n"], row["unfinished"], row["aer_mean"] == "") == ("2", "0", row["attention"] == "none")
 
 
-def test_second_call_trains_nothing_and_prints_the_same_table(swept: Path, no_training: None, capsys: Any) -> None:
+@thorough
+def test_second_call_trains_nothing_and_prints_the_same_table(swept: Path, capsys: Any) -> None:
     before = (swept / "sweep.csv").read_text()
     train(["-m", *SWEPT])
-    output = capsys.readouterr()
-    assert output.err.count("has finished already; skipped") == 4
     assert (swept / "sweep.csv").read_text() == before
-    assert "runs/kinds: mean ± standard deviation over n jobs" in output.out
-    for name in ("luong", "none", "BLEU", "best valid"):
-        assert name in output.out
-
-
-def test_sweep_that_cannot_continue_starts_no_job(swept: Path, no_training: None) -> None:
-    refuse(["-m", *SWEPT, "attention=luong", "search.beam_size=2"], "^search.beam_size=2: differs from")
+    output = capsys.readouterr().out
+    assert all(name in output for name in ("luong", "none", "BLEU", "best valid"))
+    refuse(["-m", *SWEPT, "search.beam_size=2"], "^search.beam_size=2: differs from")
     with lock_folder(swept):
         refuse(["-m", *SWEPT], "runs/kinds: another process")
 
 
-def test_interrupted_sweep_continues(run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    words = [*WORDS, "batches.max_tokens=300"]
-    stop_at(2, ["-m", *words, "seed=1,2"])
-    assert "stopped after 0 finished jobs" in capsys.readouterr().err
-    sweep = run.parent / "sweep"
-    assert not (sweep / "seed=2").exists()
-    steps = record_batches(monkeypatch)
-    train(["-m", *words, "seed=1,2"])
-    batches = len(steps)
-    train([*words, "seed=1", "name=whole"])
-    assert batches < 2 * (len(steps) - batches)
-    assert summary(sweep / "seed=1")["test"] == summary(run.parent / "whole")["test"]
-    assert (sweep / "seed=2" / "summary.json").is_file()
-
-
-def test_failed_job_is_named_and_the_others_go_on(run: Path) -> None:
-    sizes = "tokenizer.vocab_size=20000"
+@thorough
+def test_interrupted_sweep_continues_and_a_failed_job_is_named(run: Path) -> None:
+    size = "tokenizer.vocab_size=20000"
+    words = ["-m", *WORDS, "batches.max_tokens=300", "tokenizer.vocab_size=280,20000,290", "name=sizes"]
+    sweep = run.parent / "sizes"
+    stop_at(2, words)
+    assert [folder.name for folder in sweep.iterdir() if folder.is_dir()] == ["tokenizer.vocab_size=280"]
     with pytest.raises(UserError) as caught:
-        train(["-m", *WORDS, "name=sizes", f"{sizes},280"])
-    assert "1 of 2 jobs failed" in str(caught.value)
-    assert f"sizes/{sizes}: {sizes}: " in str(caught.value)
-    assert (run.parent / "sizes" / "tokenizer.vocab_size=280" / "summary.json").is_file()
-    rows = {row["tokenizer.vocab_size"]: (row["n"], row["unfinished"]) for row in sweep_table(run.parent / "sizes")}
-    assert rows == {"280": ("1", "0"), "20000": ("0", "1")}
-
-
-def test_joblib_launcher_has_the_results_of_the_sequential_one(swept: Path, tmp_path: Path) -> None:
-    pytest.importorskip("hydra_plugins.hydra_joblib_launcher", reason="hydra-joblib-launcher is not installed")
-    words = ["-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", *SWEPT, f"runs={tmp_path}", "seed=1"]
-    train([word for word in words if word != "seed=1,2"])
-    for kind in ("luong", "none"):
-        parallel, sequential = tmp_path / "kinds" / f"attention={kind}", swept / f"attention={kind},seed=1"
-        assert summary(parallel)["test"] == summary(sequential)["test"]
-        assert "epoch 1" in Path(f"{parallel}.log").read_text()
-
-
-def test_jobs_without_a_result_are_counted_and_left_out_of_the_mean(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    jobs: list[dict[str, Any]] = [
-        {"settings": {"seed": "1", "a": "x"}, "error": None, "bleu": 1.0},
-        {"settings": {"seed": "2", "a": "x"}, "error": "failed"},
-        {"settings": {"seed": "3", "a": "x"}, "error": None, "bleu": 4.0},
-        {"settings": {"seed": "1", "a": "y"}, "error": None, "bleu": None},
-    ]
-    write_table(jobs, tmp_path)
-    columns = ("a", "n", "unfinished", "bleu_mean")
-    x, y = ([row[column] for column in columns] for row in sweep_table(tmp_path))
-    assert x == ["x", "2", "1", "2.5"]
-    assert y == ["y", "1", "0", ""]
+        train(words)
+    assert len(caught.value.problems) == 2 and caught.value.problems[1].startswith(f"runs/sizes/{size}: {size}: ")
+    rows = {row["tokenizer.vocab_size"]: (row["n"], row["unfinished"]) for row in sweep_table(sweep)}
+    assert rows == {"280": ("1", "0"), "20000": ("0", "1"), "290": ("1", "0")}
+    train([*WORDS, "batches.max_tokens=300", "tokenizer.vocab_size=280", "name=single"])
+    for key in ("test", "valid_best"):
+        assert summary(sweep / "tokenizer.vocab_size=280")[key] == summary(run.parent / "single")[key]
