@@ -7,4 +7,4 @@
 # and the run continues from its last checkpoint.
 set -euo pipefail
 exec torchrun --standalone --nproc-per-node="${PROCESSES:-gpu}" --max-restarts=3 --no-python \
-  nmt-train training.checkpoint_every=1000 "$@"
+  nmt-train "$@"

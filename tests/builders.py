@@ -31,7 +31,7 @@ LUONG = {"_target_": "nmt.attention.LuongAttention"}
 
 def require_bfloat16_lstm() -> None:
     """Skip the test on a CPU without LSTMs in bfloat16."""
-    from nmt.training.fit import has_bfloat16_lstm
+    from nmt.training.trainer import has_bfloat16_lstm
 
     if not has_bfloat16_lstm():
         pytest.skip("this CPU has no LSTM in bfloat16")

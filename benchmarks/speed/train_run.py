@@ -17,7 +17,7 @@ from nmt.config.compose import train_config
 from nmt.kernels.output_loss import output_loss
 from nmt.model.build import build_model
 from nmt.text.batches import Batch, collate
-from nmt.training.fit import Bfloat16
+from nmt.training.trainer import Bfloat16
 
 FEEDING = ", input feeding"
 ATTENTIONS = {

@@ -45,7 +45,8 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
         yield "embeddings.shared=true: needs one vocabulary for both sides; give one tokenizer.vocab_size, or model"
     yield from name_problems(settings.name)
     yield from size_problems(settings, vocabulary=max(tokenizer.sizes), trust=trust)
-    yield from optimizer_problems(settings)
+    is_endless = (settings.training.max_epochs, settings.training.max_steps) == (None, None)
+    yield from optimizer_problems(settings.optimizer, settings.schedule, is_endless=is_endless, trust=trust)
     yield from settings.training.conflicts()
     dropout = settings.batches.bpe_dropout
     if dropout is not None and tokenizer.kind != "bpe" and trains_tokenizers:

@@ -27,7 +27,6 @@ class Filters:
     remove_invisible: Invisible | None = "bom"
     max_length: Count | None = None
     max_ratio: Annotated[float, AtLeast(1)] | None = None
-    drop_identical: bool = False
     duplicates: Duplicates | None = None
     languages: tuple[str, str] | None = None
 
@@ -37,8 +36,6 @@ class Filters:
             return "a text is missing"
         if not (source and target):
             return "empty source" if source == 0 else "empty target"
-        if self.drop_identical and pair.source.split() == pair.target.split():
-            return "identical sides"
         if self.max_length is not None and max(source, target) > self.max_length:
             return f"longer than {counted(self.max_length, 'piece')}"
         if self.max_ratio is not None and max(source, target) > self.max_ratio * min(source, target):

@@ -181,9 +181,7 @@ class TypeCheck:
             return
         by_choice = [list(self.problems(value, choice, name)) for choice in choices if choice is not NoneType]
         if len(by_choice) == 1:
-            off = NoneType in choices and str(value).lower() in ("none", "off", "false", "-1")
-            advice = f"; write {self.show(None)} for off" if off else ""
-            yield from (f"{message}{advice}" for message in by_choice[0])
+            yield from by_choice[0]
         elif all(by_choice):
             prefix = f"{name}={self.show(value)}: "
             yield ", or ".join([by_choice[0][0], *(messages[0].removeprefix(prefix) for messages in by_choice[1:])])

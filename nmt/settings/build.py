@@ -69,13 +69,7 @@ class ConfigCheck(TypeCheck):
         elif plugins:
             yield from self._plugin(value, plugins[0], name)
         else:
-            quotes = ""
-            if schema is str and isinstance(value, bool):
-                quotes = "; YAML reads no, off, yes and on as true or false; write it in quotes"
-            elif schema is str and isinstance(value, int | float):
-                quotes = "; write it in quotes"
-            elif schema is str and isinstance(value, list):
-                quotes = "; give one"
+            quotes = "; write it in quotes" if schema is str and isinstance(value, bool | int | float) else ""
             yield from (f"{message}{quotes}" for message in super().problems(value, schema, name))
 
     def show(self, value: Any) -> str:

@@ -88,13 +88,9 @@ def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Cal
     if not _within(module, point.packages):
         trusted_packages.add(package)
     try:
-        imported = importlib.import_module(module)
-    except (ImportError, ValueError) as error:
-        raise _not_found(target, error) from None
-    try:
-        plugin = getattr(imported, name)
-    except AttributeError as error:
-        raise _not_found(target, error) from None
+        plugin = getattr(importlib.import_module(module), name)
+    except (ImportError, ValueError, AttributeError) as error:
+        raise UserError(f"_target_={target}: not found ({error}); check the name and that it is installed") from None
     if not callable(plugin):
         raise UserError(f"_target_={target}: not a class or function; name one")
     # Names that a module only imports are refused: nmt.files.checkpoint.ZipFile would give access to classes outside
@@ -108,10 +104,6 @@ def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Cal
     except ValueError:  # a TypedDict, some classes written in C
         raise UserError(f"_target_={target}: its arguments are unknown; name another class or function") from None
     return plugin  # type: ignore[no-any-return]
-
-
-def _not_found(target: str, error: Exception) -> UserError:
-    return UserError(f"_target_={target}: not found ({error}); check the name and that it is installed")
 
 
 def locate_all(block: Block, point: PluginPoint, *, trust: Sequence[str] = ()) -> None:

@@ -10,13 +10,11 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-# Limits of a container, in control groups of version 2 and 1.
-LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-CGROUPS = Path("/sys/fs/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")  # control groups, version 2
 CPUINFO = Path("/proc/cpuinfo")
 # Only the text of the message tells: torch has no exception class for this on a CPU, and onnxruntime has none at all.
 # "can't allocate memory" is torch's text on Linux.
@@ -88,45 +86,45 @@ def cpu_quota() -> float | None:
     docker run --cpus, Kubernetes and systemd set them: a process sees all cores, but is paused when it has used
     its time.
     """
-    quotas = [quota for file in _quota_files() if (quota := _quota(file)) is not None]
-    return min(quotas) if quotas else None
+    quotas = [quota for group in _control_groups() if (quota := _quota(group / "cpu.max")) is not None]
+    return min(quotas, default=None)
 
 
-def _quota_files() -> Iterator[Path]:
-    """Yield the files with a limit for this process: in its control group, and in all those around it."""
-    yield from (CGROUPS / "cpu.max", CGROUPS / "cpu/cpu.cfs_quota_us")
+def _control_groups() -> list[Path]:
+    """Return the folders of the control group of this process and of all those around it."""
     try:
-        groups = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+        path = Path("/proc/self/cgroup").read_text(encoding="utf-8").rpartition("::")[2].strip()
     except (OSError, ValueError):
-        return
-    for line in groups:
-        _, controllers, path = line.split(":", 2)
-        for group in (Path(path), *Path(path).parents):
-            if not controllers:  # version 2
-                yield CGROUPS / str(group).lstrip("/") / "cpu.max"
-            elif "cpu" in controllers.split(","):
-                yield CGROUPS / "cpu" / str(group).lstrip("/") / "cpu.cfs_quota_us"
+        path = "/"
+    inner = CGROUPS / path.lstrip("/")
+    return [inner, *(folder for folder in inner.parents if folder.is_relative_to(CGROUPS))]
 
 
 def _quota(file: Path) -> float | None:
     """Return quota / period of a control group; None without a limit."""
     try:
-        numbers = file.read_text(encoding="ascii").split()
-        if file.name != "cpu.max":
-            numbers += file.with_name("cpu.cfs_period_us").read_text(encoding="ascii").split()
-        quota, period = map(int, numbers)
-        return quota / period if quota > 0 and period > 0 else None
-    except (OSError, ValueError):  # "max": no limit
+        quota, period = map(int, file.read_text(encoding="ascii").split())
+        return quota / period
+    except (OSError, ValueError, ZeroDivisionError):  # "max": no limit
         return None
 
 
 def available_memory() -> int | None:
     """Return the number of bytes of memory and swap that are free or can be freed; None if the system does not say.
 
-    On Linux, the limits of a container and of ``ulimit`` count too. Elsewhere it is all memory of the machine.
+    On Linux, the limit of a container counts too. Elsewhere it is all memory of the machine.
     """
-    limits = [*_linux_memory(), *_container_limits(), *_process_limits()]
-    return min(limits) if limits else _all_memory()
+    limits = []
+    with suppress(OSError, ValueError):
+        limits.append(int((CGROUPS / "memory.max").read_text(encoding="ascii")))  # "max": no limit
+    with suppress(OSError, KeyError):
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        kilobytes = dict(re.findall(r"^(\w+): +(\d+) kB$", text, re.MULTILINE))
+        limits.append(1024 * (int(kilobytes["MemAvailable"]) + int(kilobytes.get("SwapFree", 0))))
+    if not limits:
+        with suppress(AttributeError, ValueError, OSError):  # Windows has no sysconf
+            limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(limits, default=None)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -138,52 +136,17 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def _linux_memory() -> list[int]:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii")
-    except OSError:
-        return []
-    kilobytes = {name: int(number) for name, number in re.findall(r"^(\w+): +(\d+) kB$", lines, re.MULTILINE)}
-    return [1024 * (kilobytes["MemAvailable"] + kilobytes.get("SwapFree", 0))] if "MemAvailable" in kilobytes else []
-
-
-def _container_limits() -> list[int]:
-    texts = []
-    for file in LIMIT_FILES:
-        try:
-            texts.append(Path(file).read_text(encoding="ascii").strip())
-        except OSError:
-            continue
-    return [int(text) for text in texts if text.isdecimal()]
-
-
-def _process_limits() -> list[int]:
-    try:
-        from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA, getrlimit
-    except ImportError:  # Windows
-        return []
-    return [limit for kind in (RLIMIT_AS, RLIMIT_DATA) if (limit := getrlimit(kind)[0]) != RLIM_INFINITY]
-
-
-def _all_memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        return None
-
-
 def peak_memory_mb() -> float | None:
     """Return the largest resident memory of this process in MB of 10⁶ bytes; None where the system reports none."""
-    try:  # ``getrusage`` would include the memory of the parent process, which this process was copied from
-        status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        return next(int(line.split()[1]) * 1024 / 10**6 for line in status if line.startswith("VmHWM"))
-    except (OSError, StopIteration, ValueError):
-        pass
-    try:
+    # ``getrusage`` would include the memory of the parent process on Linux, which this process was copied from.
+    with suppress(OSError, AttributeError):
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)[1]) * 1024 / 10**6  # type: ignore[index]
+    with suppress(ImportError):  # Windows
         import resource
-    except ImportError:  # Windows
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 10**6
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 10**6  # macOS counts bytes
+    return None
 
 
 def processor_name() -> str:

@@ -1,4 +1,4 @@
-"""Checkpoints: the best ones, and the last one, with which a run stops and is resumed."""
+"""Checkpoints: the best one, and the last one, with which a run stops and is resumed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from nmt.inference.run_files import LAST_CHECKPOINT
 from nmt.training.distributed import gather, rank, sums, world_size
 from nmt.training.logs import warn
 from nmt.training.metrics import QUALITY
-from nmt.training.settings import TrainingSettings
 
 # Lightning would resume without the states of callbacks or loops, but not as the uninterrupted run.
 KEYS = {
@@ -63,84 +62,58 @@ class SafeCheckpoints(TorchCheckpointIO):
         write_checkpoint(Path(path), checkpoint)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        try:
-            return read_checkpoint(Path(path), keys=KEYS)
-        except UserError as error:
-            raise UserError(f"{error}; copy an earlier checkpoint to this name, or start a new run") from None
+        return read_checkpoint(Path(path), keys=KEYS)
 
 
 class Checkpoints(ModelCheckpoint):
-    """Keeps the best checkpoints by ``valid_quality``, and the last one: of each epoch and every ``every`` updates.
+    """Keeps the best checkpoint by ``valid_quality``, and the last one.
 
-    Its state names files without their folder, so that a run can be moved.
+    Its state names the file without its folder, so that a run can be moved.
     """
 
-    def __init__(self, folder: Path, training: TrainingSettings) -> None:
+    def __init__(self, folder: Path, monitored: str) -> None:
         super().__init__(
             folder,
             "best-{epoch}",
             monitor=QUALITY,
             mode="max",
-            save_top_k=training.average_checkpoints or 1,
             save_on_train_epoch_end=True,
             enable_version_counter=False,
         )
         self.folder = folder.resolve()
         self.last = self.folder / LAST_CHECKPOINT
-        self.every = training.checkpoint_every
-        self.monitored = training.monitor
+        self.monitored = monitored
 
     def state_dict(self) -> dict[str, Any]:
         return {"scores": {Path(path).name: float(score) for path, score in self.best_k_models.items()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best checkpoints, except for those whose file was deleted."""
-        files = {self.folder / name: torch.tensor(score) for name, score in state_dict["scores"].items()}
-        self.best_k_models = {str(file): score for file, score in files.items() if file.is_file()}
-        if paths := self.ranking():
-            self.best_model_path, self.kth_best_model_path = paths[0], paths[-1]
-
-    def ranking(self) -> list[str]:
-        """Return the paths of the best checkpoints, best first."""
-        return sorted(self.best_k_models, key=lambda path: float(self.best_k_models[path]), reverse=True)
+        """Restore the best checkpoint, unless its file was deleted."""
+        for name, score in state_dict["scores"].items():
+            if (file := self.folder / name).is_file():
+                self.best_model_path = self.kth_best_model_path = str(file)
+                self.best_k_models = {str(file): torch.tensor(score)}
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         super().on_train_epoch_end(trainer, pl_module)
         self.write_last(trainer)
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        if self.every is not None and ends_update(trainer, batch_idx) and trainer.global_step % self.every == 0:
-            self.write_last(trainer)
-
     def write_last(self, trainer: pl.Trainer) -> None:
         """Write the checkpoint from which a run is resumed."""
         trainer.save_checkpoint(self.last, weights_only=False)
 
-    def read(self, count: int = 1) -> list[Kept]:
-        """Return the weights of the ``count`` best checkpoints, best first, or else those of the last one.
-
-        A file that is damaged is skipped, with a warning.
-        """
-        best = [kept for path in self.ranking()[:count] if (kept := _read(Path(path), self.monitored))]
-        last = _read(self.last, None) if not best and self.last.exists() else None
-        return [last] if last else best
-
-
-def _read(path: Path, monitored: str | None) -> Kept | None:
-    try:
-        stored = read_checkpoint(path, keys=KEYS)
-    except UserError as error:
-        warn(f"{error}; the checkpoint is skipped")
+    def read(self) -> Kept | None:
+        """Return the weights of the best checkpoint, or else of the last one; a damaged file is skipped."""
+        for path in filter(Path.is_file, (Path(self.best_model_path), self.last)):
+            try:
+                stored = read_checkpoint(path, keys=KEYS)
+            except UserError as error:
+                warn(f"{error}; the checkpoint is skipped")
+                continue
+            weights = {name.removeprefix("model."): weight for name, weight in stored["state_dict"].items()}
+            score = None if path == self.last else stored["metrics"].get(self.monitored)
+            return Kept(weights, stored["epoch"] + 1, score)
         return None
-    weights = {name.removeprefix("model."): weight for name, weight in stored["state_dict"].items()}
-    return Kept(weights, stored["epoch"] + 1, stored["metrics"].get(monitored))
-
-
-def ends_update(trainer: pl.Trainer, batch_idx: int) -> bool:
-    """Return whether a checkpoint may follow this batch: it holds no gradients, and the end of an epoch has its own."""
-    return (batch_idx + 1) % trainer.accumulate_grad_batches == 0 and not trainer.is_last_batch
 
 
 class Patience(EarlyStopping):
@@ -198,8 +171,8 @@ class StopOnSignal(pl.Callback):
         other thread this does nothing.
         """
         if threading.current_thread() is threading.main_thread():
-            before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-            self._handlers = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}
+            handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+            self._handlers = {number: old for number, old in handlers.items() if old not in (signal.SIG_IGN, None)}
         self._handle_signals()
         try:
             yield
@@ -226,7 +199,9 @@ class StopOnSignal(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if ends_update(trainer, batch_idx) and self._agreed():
+        # A checkpoint holds no gradients, and the end of an epoch has its own.
+        ends_update = (batch_idx + 1) % trainer.accumulate_grad_batches == 0 and not trainer.is_last_batch
+        if ends_update and self._agreed():
             self.checkpoints.write_last(trainer)
             self._stops = True
 

@@ -1,21 +1,71 @@
-"""Lightning data module: batches by token budget, shared among the ranks by our plan instead of Lightning's sampler."""
+"""The text of a run, and Lightning's data module: batches by token budget, shared among the ranks by our plan."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 
-from nmt.errors import UserError
+from nmt.data.sources import DataSettings, PreparedData, load_pairs, pairs_from_python
+from nmt.errors import UserError, print_message
+from nmt.inference.model_folder import load_folder
 from nmt.text.batches import Batch, BatchPlan, SampledPieces, collate
-from nmt.text.prepare import Prepared
+from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, reading_problems
 from nmt.training.distributed import rank, world_size
+from nmt.training.logs import warn
 from nmt.training.settings import Train
+
+NEEDED_PARTS = ("train", "valid")
+
+
+def prepared_text(folder: Path, config: Train, program_pairs: Mapping[str, Any] | None) -> Prepared:
+    """Open prepared text, or prepare it in ``folder``/data, and print what was kept of it."""
+    own = not isinstance(config.data, PreparedData)
+    if own and not config.resume:
+        prepared = _prepare(folder / "data", config, program_pairs)
+    else:
+        stored = folder / "data" if own else Path(config.data.folder)  # type: ignore[union-attr]
+        prepared = open_prepared(stored, needed=NEEDED_PARTS)
+    if config.embeddings.shared and prepared.source.to_bytes() != prepared.target.to_bytes():
+        raise UserError(
+            "embeddings.shared=true: needs one vocabulary for both sides, but the text has two; "
+            "set embeddings.shared=false"
+        )
+    if not config.resume:
+        for part, counts in prepared.pair_counts.items():
+            for line in counts.lines():
+                print_message(f"{part}: {line}")
+        for line in piece_lines(prepared):
+            print_message(line)
+        setting = None if config.init_from is None or not own else f"init_from={config.init_from}"
+        for problem in reading_problems(prepared, setting=setting):
+            warn(f"{problem}")
+    return prepared
+
+
+def _prepare(folder: Path, config: Train, program_pairs: Mapping[str, Any] | None) -> Prepared:
+    """Prepare the text of a new run, with the tokenizers of ``init_from`` if it starts from a model."""
+    assert isinstance(config.data, DataSettings)
+    if world_size() > 1:
+        raise UserError(
+            "data: several processes train on prepared text only; run nmt-prepare, and train with data=prepared "
+            "data.folder=FOLDER"
+        )
+    tokenizers = None
+    if config.init_from is not None:
+        start = load_folder(Path(config.init_from), trust=config.trust, key="init_from")
+        tokenizers = (start.source, start.target)
+    if program_pairs is None:
+        pairs = load_pairs(config.data, needed=NEEDED_PARTS, trust=config.trust)
+    else:
+        pairs = pairs_from_python(program_pairs, config.data, needed=NEEDED_PARTS)
+    return prepare(pairs, config.data, config.tokenizer, folder, tokenizers=tokenizers)
 
 
 @dataclass
@@ -123,30 +173,15 @@ class CorpusBatches(pl.LightningDataModule):
                 position.read_in_epoch += 1
                 yield collate(self.pieces or self.train, rows)
 
-    def updates_per_epoch(self) -> int:
-        """Return the number of updates of a complete epoch."""
-        return self.training.validate_every or math.ceil(self.train_plan.count(0) / self.accumulate)
-
-    def passes_per_epoch(self) -> float:
-        """Return the number of passes over the training text in a complete epoch."""
-        return self.updates_per_epoch() * self.accumulate / self.train_plan.count(0)
-
     def total_updates(self) -> int | None:
         """Return the number of updates of the whole run, or None without a limit."""
         limits = [self.training.max_steps] if self.training.max_steps is not None else []
         if self.training.max_epochs is not None:
-            epochs = self.training.max_epochs - self.position.epoch
-            limits.append(self.position.updates + epochs * self.updates_per_epoch())
+            epoch = self.training.validate_every or math.ceil(self.train_plan.count(0) / self.accumulate)
+            limits.append(self.position.updates + (self.training.max_epochs - self.position.epoch) * epoch)
         return min(limits, default=None)
 
     def val_dataloader(self) -> Loader:
-        return self._valid_batches(rank(), world_size())
-
-    def all_valid(self) -> Loader:
-        """Return the validation batches of all ranks."""
-        return self._valid_batches(0, 1)
-
-    def _valid_batches(self, rank: int, world_size: int) -> Loader:
         lengths = self.valid.source_lengths, self.valid.target_lengths
-        plan = self._plan(*lengths, shuffle=False, rank=rank, world_size=world_size)
+        plan = self._plan(*lengths, shuffle=False, rank=rank(), world_size=world_size())
         return Loader(plan.count(0), lambda: (collate(self.valid, rows) for rows in plan.batches(0)))

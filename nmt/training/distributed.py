@@ -1,6 +1,6 @@
 """The processes that torchrun or Slurm start to train one model, and what they exchange.
 
-Each function also works in a single process. Then it does not import torch.
+Each function also works in a single process.
 """
 
 from __future__ import annotations
@@ -8,13 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from torch import distributed
 
 from nmt.errors import UserError
 from nmt.training.settings import Train
-
-if TYPE_CHECKING:
-    from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 
 INTERACTIVE = ("bash", "interactive")  # names of Slurm jobs in which people start programs by hand
 T = TypeVar("T")
@@ -44,9 +47,6 @@ def environment() -> ClusterEnvironment | None:
     """Return Lightning's view of the processes, or None for a single one."""
     if detect_launch() is None:
         return None
-    from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
-    from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-
     if "TORCHELASTIC_RUN_ID" in os.environ:
         return TorchElasticEnvironment()
     try:
@@ -81,11 +81,9 @@ def connected_processes() -> Iterator[None]:
     if launched is None or world_size() > 1:
         yield
         return
-    from torch import cuda, distributed
-
     rank = launched.global_rank()
-    if on_gpu := cuda.is_available() and launched.local_rank() < cuda.device_count():
-        cuda.set_device(launched.local_rank())
+    if on_gpu := torch.cuda.is_available() and launched.local_rank() < torch.cuda.device_count():
+        torch.cuda.set_device(launched.local_rank())
     os.environ |= {"MASTER_ADDR": launched.main_address, "MASTER_PORT": str(launched.main_port)}
     # gloo exchanges numbers and objects on the CPU.
     backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
@@ -106,37 +104,23 @@ def connected_processes() -> Iterator[None]:
 
 
 def _is_connected() -> bool:
-    if detect_launch() is None:
-        return False
-    from torch import distributed
-
-    return distributed.is_initialized()
+    return distributed.is_available() and distributed.is_initialized()
 
 
 def rank() -> int:
     """Return the number of this process, from 0."""
-    if not _is_connected():
-        return 0
-    from torch import distributed
-
-    return distributed.get_rank()
+    return distributed.get_rank() if _is_connected() else 0
 
 
 def world_size() -> int:
     """Return the number of processes that train together."""
-    if not _is_connected():
-        return 1
-    from torch import distributed
-
-    return distributed.get_world_size()
+    return distributed.get_world_size() if _is_connected() else 1
 
 
 def gather(value: T) -> list[T]:
     """Return the values of all ranks, in order."""
     if not _is_connected():
         return [value]
-    from torch import distributed
-
     values: list[Any] = [None] * world_size()
     distributed.all_gather_object(values, value)
     return values
@@ -146,9 +130,6 @@ def sums(numbers: Sequence[float]) -> list[float]:
     """Return the sum over all ranks of each number."""
     if not _is_connected():
         return list(numbers)
-    import torch
-    from torch import distributed
-
     total = torch.tensor(numbers, dtype=torch.float64)
     distributed.all_reduce(total)
     values: list[float] = total.tolist()
@@ -157,18 +138,13 @@ def sums(numbers: Sequence[float]) -> list[float]:
 
 def from_first(compute: Callable[[], T]) -> T:
     """Call ``compute`` on rank 0 and return its result on all ranks. If it fails, the others end without a message."""
-    if not _is_connected():
-        return compute()
-    from torch import distributed
-
     message: list[Any] = [None]
-    if rank() == 0:
-        try:
+    try:
+        if rank() == 0:
             message = [(compute(),)]
-        except BaseException:
+    finally:
+        if _is_connected():
             distributed.broadcast_object_list(message)
-            raise
-    distributed.broadcast_object_list(message)
     if message[0] is None:
         raise SystemExit(2)
     result: T = message[0][0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -80,14 +81,8 @@ class GoldLinks(Guide):
     Pieces of target words without a link, and ``</s>``, have no target.
     """
 
-    def __init__(
-        self,
-        *,
-        prepared: Prepared,
-        weight: NonNegative = 0.1,
-        decay_steps: Count | None = None,
-    ) -> None:
-        super().__init__(weight=weight, decay_steps=decay_steps)
+    def __init__(self, *, prepared: Prepared, **rest: Any) -> None:
+        super().__init__(**rest)
         self.corpus = prepared.corpora["train"]
         self.tokenizers = prepared.source, prepared.target
         if not self.corpus.has_links:
@@ -112,11 +107,6 @@ class GoldLinks(Guide):
         texts = self.corpus.texts(row)
         sides = zip(self.tokenizers, texts, strict=True)
         source, target = (words_of(text, tokenizer.spans(text)) for tokenizer, text in sides)
-        if [len(source), len(target)] != [len(side) for side in self.corpus.ids(row)]:
-            raise UserError(
-                f"{self.corpus.path}: this version of SentencePiece splits training pair {row + 1} into other pieces; "
-                "prepare the text again"
-            )
         source_words, target_words = map(count_words, texts)
         linked = np.zeros((target_words, source_words))
         i, j = self.corpus.sure_links(row).T
@@ -132,16 +122,8 @@ class Contexts(Guide):
     starts with its embeddings and encoder, and with those weights of its decoder that have the same shape.
     """
 
-    def __init__(
-        self,
-        *,
-        prepared: Prepared,
-        model: str,
-        trusted: Sequence[str] = (),
-        weight: NonNegative = 0.1,
-        decay_steps: Count | None = None,
-    ) -> None:
-        super().__init__(weight=weight, decay_steps=decay_steps)
+    def __init__(self, *, prepared: Prepared, model: str, trusted: Sequence[str] = (), **rest: Any) -> None:
+        super().__init__(**rest)
         self.setting = f"guide.model={model}"
         teacher = load_folder(Path(model), trust=trusted, key="guide.model")
         if side := other_side(teacher, prepared):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import logging
-import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +18,11 @@ from tqdm import tqdm
 from nmt.errors import UserError, print_message, reason
 from nmt.files.atomic import write_lines
 from nmt.inference.run_files import METRICS_FILE
-from nmt.settings.arguments import parameters_of
-from nmt.settings.plugins import Block, PluginPoint, construct, locate
+from nmt.settings.plugins import Block, PluginPoint, construct
 from nmt.text.batches import Batch
 from nmt.training.metrics import COLUMNS, LOSS, PERCENT, read_rows
 
-LOGGER = PluginPoint(Logger, ("pytorch_lightning.loggers",), defaults=frozenset({"name", "run_name", "tracking_uri"}))
-LOCAL_MLFLOW = "sqlite:///mlflow.db"  # MLflow's own default; Lightning's, a folder of files, is refused by MLflow
+LOGGER = PluginPoint(Logger, ("pytorch_lightning.loggers",), defaults=frozenset({"name"}))
 # Lightning's messages about itself, and its advice to programmers.
 ADVICE = (
     "The '.*dataloader' does not have many workers",  # a batch takes well under a millisecond
@@ -106,19 +103,10 @@ def build_logger(block: Block | None, folder: Path, *, trust: Sequence[str]) -> 
     """Return the logger that the block describes, or None. Raises UserError if it refuses its settings."""
     if block is None:
         return None
-    target = block["_target_"]
-    # The address is no key of the configuration, which people share: it may hold a password.
-    address = os.environ.get("MLFLOW_TRACKING_URI", LOCAL_MLFLOW)
-    supplied = {"name": folder.name, "run_name": folder.name, "tracking_uri": address}
-    named = parameters_of(locate(target, LOGGER, trust=trust)).named
     try:
-        logger: Logger = construct(
-            block, LOGGER, trust=trust, **{key: value for key, value in supplied.items() if key in named}
-        )
-    except UserError:
-        raise
+        logger: Logger = construct(block, LOGGER, trust=trust, name=folder.name)
     except Exception as error:  # each logger raises its own, also if its package is not installed
-        raise UserError(f"logger: {target} refuses its settings: {reason(error)}") from None
+        raise UserError(f"logger: {block['_target_']} refuses its settings: {reason(error)}") from None
     return logger
 
 

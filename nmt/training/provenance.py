@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -38,28 +39,22 @@ def commit(checkout: Path) -> dict[str, Any]:
 
     Both are None unless the folder itself is a checkout: an installed package may lie inside someone else's.
     """
-    unknown = {"commit": None, "changed": None}
-    if not (checkout / ".git").exists():
-        return unknown
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    git = ["git", "--no-optional-locks", "-C", str(checkout)]
-    outputs = []
-    for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"]):
-        try:
-            outputs.append(
-                subprocess.run(
-                    [*git, *arguments],
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                    env=environment,
-                    timeout=GIT_TIMEOUT_S,
-                ).stdout.strip()
-            )
-        except (OSError, subprocess.SubprocessError):  # git is missing, or refuses a folder of another user
-            return unknown
-    return {"commit": outputs[0], "changed": bool(outputs[1])}
+    described = ""
+    if (checkout / ".git").exists():
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        command = ["git", "--no-optional-locks", "-C", str(checkout), "describe", "--always", "--abbrev=40", "--dirty"]
+        with suppress(OSError, subprocess.SubprocessError):  # git is missing, or refuses a folder of another user
+            described = subprocess.run(
+                [*command, "--exclude=*"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=True,
+                env=environment,
+                timeout=GIT_TIMEOUT_S,
+            ).stdout.strip()
+    commit, _, dirty = described.partition("-")
+    return {"commit": commit, "changed": bool(dirty)} if commit else {"commit": None, "changed": None}
 
 
 def commit_text(toolkit: Mapping[str, Any]) -> str:

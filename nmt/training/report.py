@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from nmt.alignment.aer import AER_METHOD, alignment_error_rate
 from nmt.alignment.figures import fonts_for, new_figure, save_figure
@@ -18,18 +16,18 @@ from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.page import Example, alignment_page, escape_markdown, spread
 from nmt.alignment.word_weights import argmax_links, display_pieces, display_weights, word_weights
 from nmt.data.links import Links, format_gold, format_pharaoh
-from nmt.data.words import count_words
 from nmt.errors import counted, printable
 from nmt.files.atomic import write_lines
 from nmt.inference import run_files
-from nmt.inference.forced_decoding import force_decode, forced_links
+from nmt.inference.engines import AttentionProperties
+from nmt.inference.forced_decoding import force_decode
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.scores import EvaluationSettings, choose_tokenizer, corpus_scores
+from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.settings.build import describe_setting
 from nmt.text.corpus import Corpus
-from nmt.training.fit import Fitted
 from nmt.training.logs import optional, warn
 from nmt.training.metrics import read_metrics
 from nmt.training.provenance import commit_text
@@ -37,7 +35,7 @@ from nmt.training.settings import Train
 
 PICTURES = 6  # heatmaps of the test set, as PNG
 EXAMPLES = 24  # sentences on the HTML page
-MAX_DRAWN = 100  # words or pieces per side of a drawn sentence: larger pictures are unreadable
+MAX_DRAWN = 100  # pieces per side of a drawn sentence: larger pictures are unreadable
 
 CARD = """---
 library_name: nmt-memory-attention
@@ -64,7 +62,7 @@ Translate, one sentence per line:
 ## Training
 
 - pairs of sentences: {pairs}{start}
-- {epochs}, {updates}, {seconds:,.0f} s on {device}; kept: {kept}
+- {epochs}, {updates}, {seconds:,.0f} s on {device}; kept: epoch {kept}
 - optimizer: {optimizer}
 - seed {seed}, commit {commit}; `config.yaml` of the run has all settings
 
@@ -78,37 +76,22 @@ NAMES = {"bleu": "BLEU", "chrf": "chrF", "aer": "alignment error rate"}
 
 
 def report(
-    config: Train, fitted: Fitted, test: Corpus | None, folder: Path, origin: Mapping[str, Any]
+    config: Train, trained: TrainedModel, test: Corpus | None, folder: Path, numbers: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Write every result file of a run into ``folder`` and return the contents of ``summary.json``.
 
-    ``origin`` is the ``provenance`` of the run and the checksum of its text.
+    ``numbers`` are those of the training, the ``provenance`` of the run and the checksum of its text.
     """
     attention = config.attention["_target_"].rpartition(".")[2]
     if (folder / run_files.METRICS_FILE).is_file():
         picture = folder / run_files.CURVE_FILE
         with optional(str(picture)):
             save_curve(folder / run_files.METRICS_FILE, picture, title=f"{folder.resolve().name}: {attention}")
-    average = fitted.average if fitted.average is not None and fitted.average.kept else None
-    summary: dict[str, Any] = {
-        "test": None,
-        "tokens_per_s": round(fitted.tokens_per_s),
-        "seconds": round(fitted.seconds, 1),
-        "epochs": fitted.epochs,
-        "updates": fitted.updates,
-        "kept_epoch": fitted.kept,
-        "averaged_epochs": None if average is None else average.epochs,
-        "valid_best": fitted.best if average is None else average.score,
-        "attention": attention,
-        "seed": config.seed,
-        "settings": run_files.CONFIG_FILE,
-        "signatures": {},
-        **origin,
-    }
+    summary = {"test": None, "signatures": {}, "attention": attention, "seed": config.seed, **numbers}
     if test is not None:
-        translator = Translator(fitted.trained, check_text=False)
-        summary.update(test_report(translator, test, folder, config.search, config.evaluation))
-    card = model_card(printable(folder.resolve().name), config, fitted.trained, summary)
+        translator = Translator(trained, check_text=False)
+        summary |= test_report(translator, test, folder, config.search, config.evaluation)
+    card = model_card(printable(folder.resolve().name), config, trained, summary)
     write_lines(folder / run_files.CARD_FILE, card.splitlines())
     write_lines(folder / run_files.SUMMARY_FILE, json.dumps(summary, indent=2).split("\n"))
     return summary
@@ -139,12 +122,13 @@ def test_report(
         ]
         write_lines(folder / run_files.TRANSLATION_LINKS, map(format_pharaoh, own_links))
         failed = partial(_warn_of_sentence, "alignment")
-        links = forced_links(translator, sources, references, on_failure=failed)
+        decoded = force_decode(translator, sources, references, on_failure=failed)
+        links = [argmax_links(word_weights(decoding)) if decoding.tokens else frozenset() for decoding in decoded]
         write_lines(folder / run_files.REFERENCE_LINKS, map(format_pharaoh, links))
         if golds is not None:
             results["aer"] = alignment_error_rate(links, golds)
         with optional(f"{folder}: {run_files.ALIGNMENTS} and {run_files.HEATMAPS}"):
-            draw(translator, test, folder)
+            draw(translator.attention, decoded, golds, folder)
     return {"test": results, "signatures": {**scores.signatures, "aer": AER_METHOD}}
 
 
@@ -153,26 +137,29 @@ def _warn_of_sentence(missing: str, row: int, reason: str) -> None:
     warn(f"test sentence {row + 1}: {reason}; it has no {missing}")
 
 
-def draw(translator: Translator, test: Corpus, folder: Path) -> None:
+def draw(
+    attention: AttentionProperties,
+    decoded: Sequence[Translation],
+    golds: Sequence[Links] | None,
+    folder: Path,
+) -> None:
     """Draw heatmaps of a few test sentences of different lengths, and a page with more. Long sentences are skipped."""
-    sources, references, golds = _test_set(test)
-    rows = _drawable_rows(test)
-    chosen = [[side[row] for row in rows] for side in (sources, references)]
-    decoded = force_decode(translator, *chosen, on_failure=lambda row, reason: None)  # forced_links has warned
-    drawn = [(row, decoding) for row, decoding in zip(rows, decoded, strict=True) if decoding.tokens]
-    name, signed = translator.attention.name, translator.attention.signed
-    for index in spread([len(decoding.tokens) for _, decoding in drawn], PICTURES):
-        row, decoding = drawn[index]
+    lengths = [len(decoding.tokens) for decoding in decoded]
+    longest = [max(length, len(decoding.source_tokens)) for length, decoding in zip(lengths, decoded, strict=True)]
+    short = [row for row, length in enumerate(lengths) if length and longest[row] <= MAX_DRAWN]
+    drawn = [short[index] for index in spread([lengths[row] for row in short], EXAMPLES)]
+    name, signed = attention.name, attention.signed
+    for index in spread([lengths[row] for row in drawn], PICTURES):
+        row = drawn[index]
         picture = folder / run_files.HEATMAPS / f"test-{row + 1}.png"
         title = f"{folder.name}, {name} attention\ntest sentence {row + 1}, force-decoded"
         with optional(str(picture)):
             picture.parent.mkdir(exist_ok=True)
-            save_heatmap(*display_pieces(decoding, signed=signed), picture, title=title, signed=signed)
+            save_heatmap(*display_pieces(decoded[row], signed=signed), picture, title=title, signed=signed)
     examples = []
-    for row, decoding in drawn:
+    for row in drawn:
         gold = golds[row].possible if golds else None
-        display = display_weights(decoding, split=gold is None)
-        examples.append(Example(row + 1, *display, gold))
+        examples.append(Example(row + 1, *display_weights(decoded[row], split=gold is None), gold))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=name, note=note)
     write_lines(folder / run_files.ALIGNMENTS, page.split("\n"))
@@ -189,14 +176,6 @@ def _test_set(test: Corpus) -> tuple[list[str], list[str], list[Links] | None]:
         [re.sub(r"[\r\n]+", space, text) for text in side] for side in (test.sources(), test.targets())
     )
     return sources, references, golds
-
-
-def _drawable_rows(test: Corpus) -> list[int]:
-    """Return up to ``EXAMPLES`` rows of the test set that are short enough to be drawn, of different lengths."""
-    pieces = [lengths + 1 for lengths in (test.source_lengths, test.target_lengths)]  # with </s>
-    words = [np.array([count_words(line) for line in side]) for side in (test.sources(), test.targets())]
-    short = np.flatnonzero(np.max([*pieces, *words], axis=0) <= MAX_DRAWN)
-    return [int(short[index]) for index in spread(pieces[1][short], EXAMPLES)]
 
 
 def save_curve(metrics: Path, picture: Path, *, title: str) -> None:
@@ -227,7 +206,7 @@ def model_card(name: str, config: Train, trained: TrainedModel, summary: Mapping
 
     It names no folder and no file of the machine.
     """
-    machine, averaged = summary["machine"], summary["averaged_epochs"]
+    machine = summary["machine"]
     scores = [
         f"- {NAMES[name]} {score:.2f} (`{summary['signatures'][name]}`)"
         for name, score in (summary["test"] or {}).items()
@@ -247,7 +226,7 @@ def model_card(name: str, config: Train, trained: TrainedModel, summary: Mapping
         updates=counted(summary["updates"], "update"),
         seconds=summary["seconds"],
         device=machine["processor"] if machine["device"] == "cpu" else machine["device"],
-        kept=f"epoch {summary['kept_epoch']}" if averaged is None else f"the mean of epochs {averaged}",
+        kept=summary["kept_epoch"],
         seed=summary["seed"],
         commit=commit_text(summary["toolkit"]),
         longest=counted(trained.longest_source - 1, "source piece"),  # without </s>

@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytorch_lightning as pl
 import torch
+from pytorch_lightning.callbacks import LambdaCallback
 from pytorch_lightning.loggers import Logger
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 
-from nmt.data.sources import PreparedData, load_pairs, pairs_from_python
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.files.atomic import lock_folder, remove_leftovers
-from nmt.inference.model_folder import TrainedModel, choose_device, load_folder
+from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.run_files import CHECKPOINTS
 from nmt.kernels.process import flushed_denormals, keep_freed_memory
-from nmt.settings.build import plain
 from nmt.system.machine import is_out_of_memory, torch_threads
-from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, reading_problems
-from nmt.text.tokenizer import Tokenizer
-from nmt.training.distributed import rank, world_size
-from nmt.training.fit import Fitted, check_bfloat16, fit
-from nmt.training.logs import build_logger, finish, warn
+from nmt.text.prepare import Prepared
+from nmt.training.checkpoints import Checkpoints, Diverged, Kept, Patience, RandomState, StopOnSignal, Stopped
+from nmt.training.data import CorpusBatches, prepared_text
+from nmt.training.distributed import rank
+from nmt.training.guide import build_guide
+from nmt.training.logs import Progress, build_logger, finish, warn, without_advice
 from nmt.training.metrics import NEAR_ZERO, PERCENT
 from nmt.training.provenance import device_name, provenance
 from nmt.training.report import report
-from nmt.training.settings import Train, TrainingSettings
-from nmt.training.weights import stored_settings
-
-NEEDED_PARTS = ("train", "valid")
+from nmt.training.settings import Train
+from nmt.training.task import TranslationTask
+from nmt.training.trainer import build_trainer, check_bfloat16
+from nmt.training.weights import MovingAverage, new_model, refuse_longer, save_model, stored_settings
 
 
 class TrainingResult(NamedTuple):
     """The outcome of ``train_into``.
 
-    A run that the signal ``stop_signal`` stopped has a model, which may not be ``validated`` yet, but no ``summary``.
-    Only rank 0 has a ``summary``.
+    A run that the signal ``stop_signal`` stopped has a model, but no ``summary``. Only rank 0 has a ``summary``.
     """
 
     folder: Path
@@ -46,7 +48,6 @@ class TrainingResult(NamedTuple):
     summary: dict[str, Any] | None
     seconds: float
     stop_signal: int | None = None
-    validated: bool = True
 
 
 def train_into(
@@ -62,12 +63,8 @@ def train_into(
     that config.yaml stores, once training starts. Raises UserError for anything that the user can fix.
     """
     try:
-        logger = build_logger(config.logger, folder, trust=config.trust) if rank() == 0 else None
-        if rank() != 0:
-            return _train(folder, config, pairs, store_config, logger)
-        with lock_folder(folder):
-            remove_leftovers(folder / CHECKPOINTS)
-            return _train(folder, config, pairs, store_config, logger)
+        with lock_folder(folder) if rank() == 0 else nullcontext():
+            return _train(folder, config, pairs, store_config)
     except Exception as error:
         if isinstance(error, UserError) or not is_out_of_memory(error):
             raise
@@ -82,139 +79,163 @@ def _train(
     config: Train,
     pairs: Mapping[str, Any] | None,
     store_config: Callable[[Mapping[str, Any]], None],
-    logger: Logger | None,
 ) -> TrainingResult:
     started = time.perf_counter()
+    logger = None
+    if rank() == 0:
+        remove_leftovers(folder / CHECKPOINTS)
+        logger = build_logger(config.logger, folder, trust=config.trust)
     keep_freed_memory()
-    device = choose_device(config.device)
     if config.threads is not None:
         torch.set_num_threads(torch_threads(config.threads))
-    on_cpu = device.type == "cpu"
+    on_cpu = choose_device(config.device).type == "cpu"
     print_message(f"threads: {torch.get_num_threads()}" if on_cpu else f"device: {device_name(config.device)}")
     if config.precision == "bf16" and on_cpu:
         check_bfloat16(config)
-    prepared = _prepared_text(folder, config, pairs)
+    prepared = prepared_text(folder, config, pairs)
     stored = stored_settings(config, prepared)
     # The code that trains may change until the end.
     origin = {**provenance(config.device), "text_checksum": prepared.checksum}
     origin["pairs"] = {part: counts.kept for part, counts in prepared.pair_counts.items()}
     if logger is not None and not config.resume:
         logger.log_hyperparams(dict(stored))
-    on_start = partial(store_config, stored) if rank() == 0 else None
-    fitted = fit(config, prepared, folder, logger=logger, on_start=on_start)
-    if fitted is None or fitted.stop_signal is not None:
-        result = TrainingResult(folder, config, None, time.perf_counter() - started)
-        if fitted is None:
-            return result
-        return result._replace(stop_signal=fitted.stop_signal, validated=fitted.best is not None)
-    _log_outcome(fitted, config.training)
+    session = _Session(config, prepared, folder, logger, partial(store_config, stored))
+    problem = session.run()
+    result = TrainingResult(folder, config, None, time.perf_counter() - started)
+    if rank() != 0:
+        return result
+    trained, numbers = session.save_best(problem)
+    if session.stop.signal is not None:
+        return result._replace(stop_signal=session.stop.signal)
     test = prepared.corpora.get("test")
     if test is not None:
         print_message("translating the test set …")
-    summary = report(config, fitted, test, folder, origin)
+    summary = report(config, trained, test, folder, {**numbers, **origin})
     if logger is not None:
-        finish(logger, summary, fitted.updates)
+        finish(logger, summary, numbers["updates"])
     if config.export and config.adapt is None:  # the graphs would hold the whole model
-        export_run(fitted.trained, folder, trust=config.trust)
-    return TrainingResult(folder, config, summary, time.perf_counter() - started)
+        export_run(trained, folder)
+    return result._replace(summary=summary, seconds=time.perf_counter() - started)
 
 
-def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str]) -> None:
+class _Session:
+    """One session of training: the model, its data, and the trainer with its callbacks.
+
+    Ctrl-C, SIGTERM and SIGHUP stop it after the current update; ``resume`` continues with the next one. ``on_start`` is
+    called on rank 0 once the checkpoint of a resumed run was accepted.
+    """
+
+    def __init__(
+        self, config: Train, prepared: Prepared, folder: Path, logger: Logger | None, on_start: Callable[[], None]
+    ) -> None:
+        training = config.training
+        pl.seed_everything(config.seed, workers=True, verbose=False)
+        self.config, self.folder = config, folder
+        self.checkpoints = Checkpoints(folder / CHECKPOINTS, training.monitor)
+        self.stop = StopOnSignal(self.checkpoints)
+        trained = new_model(config, prepared, checkpoint=self.checkpoints.last if config.resume else None)
+        refuse_longer(trained.model, prepared)
+        guide = build_guide(config.guide, prepared, trust=config.trust)
+        if guide is not None and not config.resume:
+            guide.start(trained.model)
+        if rank() != 0:
+            torch.manual_seed(config.seed + (rank() << 32))  # each rank drops out other units
+        self.progress = Progress()
+        self.patience = None if training.patience is None else Patience(training.patience)
+        callbacks: list[pl.Callback | None] = [
+            self.progress,
+            self.patience,
+            None if training.ema_decay is None else MovingAverage(decay=training.ema_decay, use_buffers=False),
+            RandomState(),
+            self.stop,
+            self.checkpoints,
+            LambdaCallback(on_fit_start=lambda *_: on_start()) if rank() == 0 else None,
+        ]
+        self.trainer = build_trainer(config, folder, [*filter(None, callbacks)], logger)
+        self.task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"], guide=guide)
+        self.data = CorpusBatches(prepared, config)
+        if not config.resume and (problem := too_few_updates(config, self.data)):
+            warn(problem)
+
+    def run(self) -> str | None:
+        """Train until the end or a signal. Return the reason if the loss diverged."""
+        resumes = self.config.resume
+        checkpoint = self.checkpoints.last if resumes else None
+        try:
+            # SIGTERM before our handlers are set raises Lightning's exception after the first update.
+            with without_advice(), self.stop.listening(), suppress(Stopped, SIGTERMException):
+                self.trainer.fit(self.task, self.data, ckpt_path=checkpoint, weights_only=True)
+        except Diverged as error:
+            rate = self.config.optimizer.get("lr")
+            fix = f"lower optimizer.lr (now {rate}) or training.clip_norm, or raise schedule.warmup_steps"
+            return f"{error}: training cannot continue; {fix}"
+        except Exception as error:
+            if not resumes or self.stop.started or isinstance(error, UserError) or is_out_of_memory(error):
+                raise
+            raise UserError(f"{checkpoint}: cannot be resumed ({reason(error)}); start a new run") from error
+        return None
+
+    def save_best(self, problem: str | None) -> tuple[TrainedModel, dict[str, Any]]:
+        """Write the best weights as the model of the run, and return it with the numbers of ``summary.json``.
+
+        Numbers are summed over all sessions of a resumed run; ``valid_best`` is the best value of ``training.monitor``.
+        Raises UserError if a ``problem`` has stopped the training.
+        """
+        if (kept := self.checkpoints.read()) is None:
+            raise UserError(problem or f"{self.checkpoints.last}: missing; start a new run")
+        trained = self.task.trained
+        trained.model.load_state_dict(kept.weights)
+        device = choose_device(self.config.device)  # Lightning moves the model away after training
+        trained = save_model(self.folder, replace(trained, model=trained.model.to(device).eval()))
+        if problem is not None:
+            raise UserError(f"{problem}; the model of epoch {kept.epoch} is in {self.folder}")
+        numbers = {
+            "tokens_per_s": round(self.progress.tokens_per_s),
+            "seconds": round(self.progress.elapsed, 1),
+            "epochs": self.trainer.current_epoch,
+            "updates": self.trainer.global_step,
+            "kept_epoch": kept.epoch,
+            "valid_best": kept.score,
+        }
+        if self.stop.signal is None:
+            self._explain(kept)
+        return trained, numbers
+
+    def _explain(self, kept: Kept) -> None:
+        """Print the reasons for the end of training and the choice of weights."""
+        monitor = self.config.training.monitor
+        if self.patience is not None and self.patience.is_over:
+            validations = counted(self.patience.patience, "validation")
+            print_message(f"training.patience: {monitor} did not improve in {validations}")
+        if monitor in PERCENT and kept.score is not None and kept.score < NEAR_ZERO:
+            print_message(f"{monitor} stayed below {NEAR_ZERO:g}, so the lowest valid_loss decided")
+        print_message(f"the model of epoch {kept.epoch} is kept")
+
+
+def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
+    """Return a warning if the run ends before the learning rate has warmed up; otherwise None."""
+    warmup, total = config.schedule.get("warmup_steps"), data.total_updates()
+    if not isinstance(warmup, int) or total is None or total >= warmup:
+        return None
+    return (
+        f"schedule.warmup_steps={warmup}: the run ends after {counted(total, 'update')}, before the learning rate has "
+        "warmed up; set a smaller number, or train for more epochs"
+    )
+
+
+def export_run(trained: TrainedModel, folder: Path) -> None:
     """Write the ONNX graphs of the finished run ``folder``. Any failure is one line in the log.
 
     It writes those of engine=onnx. The 8-bit graphs would add 3 s to 8 s, and 96 MB to 135 MB for the reference model;
     nmt-export writes them.
     """
     started = time.perf_counter()
-    command = shlex.join(["nmt-export", f"model={folder}", *([f"trust=[{','.join(trust)}]"] if trust else [])])
     print_message("exporting the model for onnxruntime …")
     try:
         from nmt.inference.onnx.export import export
 
         export(trained, folder, engines=["onnx"])
-    except KeyboardInterrupt:
-        print_message(f"export stopped; {folder} has finished; export it with: {command}")
-        raise
-    except UserError as error:
-        print_message(f"not exported: {error}")
     except Exception as error:  # the exporters raise anything
-        warn(f"not exported: {reason(error)}; repeat with: {command}")
+        warn(f"not exported: {reason(error)}; nmt-export tries again")
     else:
         print_message(f"exported in {time.perf_counter() - started:.1f} s; export=false skips this")
-
-
-def _log_outcome(fitted: Fitted, training: TrainingSettings) -> None:
-    """Log the reasons for the end of training and the choice of weights, unless it was just the highest score."""
-    monitor, kept = training.monitor, f"the model of epoch {fitted.kept} is kept"
-    if fitted.early:
-        validations = counted(training.patience or 0, "validation")
-        print_message(f"stopped early: {monitor} did not improve in {validations} (training.patience); {kept}")
-    if monitor in PERCENT and fitted.best is not None and fitted.best < NEAR_ZERO:
-        print_message(f"{monitor} stayed below {NEAR_ZERO:g}, so the lowest valid_loss decided: {kept}")
-    if (average := fitted.average) is not None:
-        epochs = ", ".join(map(str, average.epochs))
-        scores = f"{monitor} {average.score:.3f}, the best checkpoint {fitted.best or 0:.3f}"
-        kept = "average" if average.kept else "best checkpoint"
-        print_message(f"average of epochs {epochs}: {scores}; the {kept} is kept")
-
-
-def _prepared_text(folder: Path, config: Train, program_pairs: Mapping[str, Any] | None) -> Prepared:
-    """Open prepared text, or prepare it in ``folder``/data."""
-    if isinstance(config.data, PreparedData) or config.resume:
-        prepared_folder = Path(config.data.folder) if isinstance(config.data, PreparedData) else folder / "data"
-        prepared = open_prepared(prepared_folder, needed=NEEDED_PARTS)
-        _refuse_shared(config, f"data.folder={prepared_folder}", prepared.source, prepared.target)
-        if not config.resume:
-            for part, counts in prepared.pair_counts.items():
-                for line in counts.overlap_lines():
-                    print_message(f"{part}: {line}")
-            _warn_of_text(prepared)
-        return prepared
-    if world_size() > 1:
-        raise UserError(
-            "data: several processes train on prepared text only; run nmt-prepare, and train with data=prepared "
-            "data.folder=FOLDER"
-        )
-    tokenizers = None
-    if config.init_from is not None:
-        start = load_folder(Path(config.init_from), trust=config.trust, key="init_from")
-        tokenizers = (start.source, start.target)
-        _refuse_shared(config, f"init_from={config.init_from}", *tokenizers)
-        _refuse_other_tokenizers(config, start.config.get("tokenizer", {}))
-    if program_pairs is None:
-        pairs = load_pairs(config.data, needed=NEEDED_PARTS, trust=config.trust)
-    else:
-        pairs = pairs_from_python(program_pairs, config.data, needed=NEEDED_PARTS)
-    prepared = prepare(pairs, config.data, config.tokenizer, folder / "data", tokenizers=tokenizers)
-    for part, counts in prepared.pair_counts.items():
-        for line in counts.lines():
-            print_message(f"{part}: {line}")
-    for line in piece_lines(prepared):
-        print_message(line)
-    _warn_of_text(prepared, None if tokenizers is None else f"init_from={config.init_from}")
-    return prepared
-
-
-def _warn_of_text(prepared: Prepared, setting: str | None = None) -> None:
-    """Log the text that the tokenizers cannot read."""
-    for problem in reading_problems(prepared, setting=setting):
-        warn(f"{problem}")
-
-
-def _refuse_shared(config: Train, setting: str, source: Tokenizer, target: Tokenizer) -> None:
-    """Raise UserError where one embedding table is to serve the two vocabularies of ``setting``."""
-    if config.embeddings.shared and source.to_bytes() != target.to_bytes():
-        raise UserError(
-            f"embeddings.shared=true: needs one vocabulary for both sides, but {setting} has two; "
-            "set embeddings.shared=false"
-        )
-
-
-def _refuse_other_tokenizers(config: Train, inherited: Mapping[str, Any]) -> None:
-    """Raise UserError where ``config`` describes other tokenizers than those of the model in ``init_from``."""
-    for key, value in plain(config.tokenizer).items():
-        if key in inherited and value != inherited[key]:
-            raise UserError(
-                f"tokenizer.{key}={value}: differs from tokenizer.{key}={inherited[key]} of the tokenizers in "
-                f"init_from={config.init_from}; use the same value"
-            )

@@ -1,20 +1,23 @@
-"""The plug-in points of optimizer and schedule, and our learning-rate schedules.
+"""Optimizers and learning-rate schedules: torch's classes, our schedules, or classes of a trusted package.
 
 Our schedules count updates, and each warms up linearly from 0 to the optimizer's rate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Iterator, Sequence
+from inspect import signature
+from typing import Annotated, Any
 
+import torch
+from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
 from nmt.settings.arguments import AtLeast, Within
-from nmt.settings.plugins import PluginPoint
+from nmt.settings.plugins import Block, PluginPoint, construct, locate
 
-OPTIMIZER = PluginPoint(Optimizer, ("torch.optim",), frozenset({"params"}))
+OPTIMIZER = PluginPoint(Optimizer, ("torch.optim",), frozenset({"params"}), defaults=frozenset({"fused"}))
 SCHEDULE = PluginPoint(
     LRScheduler,
     ("torch.optim.lr_scheduler", "nmt.training.schedules"),
@@ -22,6 +25,8 @@ SCHEDULE = PluginPoint(
     defaults=frozenset({"total_steps", "mode"}),
 )
 WarmupSteps = Annotated[int, AtLeast(0)]
+# Exceptions that torch raises for wrong settings.
+REFUSALS = (ValueError, TypeError, IndexError, ArithmeticError, RuntimeError, AssertionError)
 
 
 class Constant(LambdaLR):
@@ -86,3 +91,49 @@ def linear(warmup_steps: int, total_steps: int) -> Callable[[int], float]:
     peak = max(1, warmup_steps)
     fall = max(1, total_steps - peak)
     return lambda step: max(0.0, min((step + 1) / peak, (total_steps - step) / fall))
+
+
+def build_optimizer(block: Block, parameters: Sequence[Tensor], *, trust: Sequence[str] = ()) -> Optimizer:
+    """Return the optimizer that the block describes."""
+    # torch refuses betas such as (0.9, 0).
+    settings = {
+        key: tuple(float(number) for number in value) if isinstance(value, list) else value
+        for key, value in block.items()
+    }
+    # fused: one kernel for all weights
+    optimizer: Optimizer = construct(settings, OPTIMIZER, trust=trust, params=parameters, fused=True)
+    return optimizer
+
+
+def build_schedule(
+    block: Block, optimizer: Optimizer, total_steps: int | None, *, trust: Sequence[str] = ()
+) -> LRScheduler:
+    """Return the schedule that the block describes.
+
+    A class that takes ``total_steps`` gets the number of updates of the run. A plateau schedule gets ``mode=max``,
+    because it watches ``valid_quality``. Its block may override both.
+    """
+    supplied: dict[str, Any] = {"optimizer": optimizer, "total_steps": total_steps}
+    target = locate(block["_target_"], SCHEDULE, trust=trust)
+    if isinstance(target, type) and issubclass(target, ReduceLROnPlateau):
+        supplied["mode"] = "max"  # CyclicLR's mode is not min or max
+    schedule: LRScheduler = construct(block, SCHEDULE, trust=trust, **supplied)
+    return schedule
+
+
+def optimizer_problems(
+    optimizer: Block, schedule: Block, *, is_endless: bool, trust: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yield the reasons for which optimizer or schedule cannot be constructed. An ``is_endless`` run has no limit."""
+    target = schedule["_target_"]
+    if is_endless and "total_steps" in signature(locate(target, SCHEDULE, trust=trust)).parameters.keys() - schedule:
+        fix = "set training.max_steps or max_epochs"
+        yield f"training.max_epochs=null: {target} needs the number of updates; {fix}"
+        return
+    part = f"optimizer: {optimizer['_target_']}"
+    try:
+        built = build_optimizer(optimizer, [torch.nn.Parameter(torch.zeros(1))], trust=trust)
+        part = f"schedule: {target}"
+        build_schedule(schedule, built, 1000, trust=trust)
+    except REFUSALS as error:
+        yield f"{part} refuses its settings: {error}"

@@ -9,17 +9,10 @@ from typing import Annotated, Literal
 from nmt.data.sources import DataSettings, PreparedData
 from nmt.inference.scores import EvaluationSettings
 from nmt.search.options import SearchOptions
-from nmt.settings.arguments import Above, AtLeast, AtMost, Count, NonNegative, Positive, Share, Size, Threads
+from nmt.settings.arguments import AtLeast, AtMost, Count, NonNegative, Positive, Share, Size, Threads
 from nmt.settings.build import ModelSettings
-from nmt.settings.plugins import Block, Plugin, PluginSettings
+from nmt.settings.plugins import Block, Plugin
 from nmt.text.tokenizer import TokenizerSettings
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScheduleSettings(PluginSettings):
-    """conf/schedule/*.yaml."""
-
-    interval: Literal["update", "epoch"] = "update"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +31,12 @@ class TrainingSettings:
 
     max_epochs: Count | None
     max_steps: Count | None
-    max_minutes: Annotated[float, Above(0), AtMost(525_600)] | None  # a year; off is null, not inf
     label_smoothing: Share
     clip_norm: Positive | None
     monitor: Literal["valid_bleu", "valid_chrf", "valid_loss", "valid_accuracy"]
     patience: Count | None
     validate_every: Count | None = None
-    checkpoint_every: Count | None
     ema_decay: Share | None
-    average_checkpoints: Annotated[int, AtLeast(2), AtMost(1000)] | None
     decode_sentences: Annotated[int, AtLeast(0)]
 
     def conflicts(self) -> Iterator[str]:
@@ -56,7 +46,7 @@ class TrainingSettings:
                 f"training.decode_sentences=0: training.monitor={self.monitor} needs translations; "
                 "set training.decode_sentences=200 or training.monitor=valid_loss"
             )
-        if (self.max_epochs, self.max_steps, self.max_minutes, self.patience) == (None, None, None, None):
+        if (self.max_epochs, self.max_steps, self.patience) == (None, None, None):
             yield "training.max_epochs=null: training would never end; set training.max_steps or training.max_epochs"
 
 
@@ -77,7 +67,7 @@ OPTIMIZER = Plugin(
     "nmt.training.schedules.OPTIMIZER",
     bounds={"lr": Positive, "betas": tuple[Share, Share], "weight_decay": NonNegative},
 )
-SCHEDULE = Plugin("nmt.training.schedules.SCHEDULE", shared=ScheduleSettings)
+SCHEDULE = Plugin("nmt.training.schedules.SCHEDULE")
 LOGGER = Plugin("nmt.training.logs.LOGGER")
 GUIDE = Plugin("nmt.training.guide.GUIDE")
 
@@ -99,7 +89,7 @@ class Train(ModelSettings, TextSettings):
     decoder: Annotated[Block, DECODER]
     batches: BatchSettings
     optimizer: Annotated[Block, OPTIMIZER]
-    schedule: Annotated[ScheduleSettings, SCHEDULE]
+    schedule: Annotated[Block, SCHEDULE]
     training: TrainingSettings
     guide: Annotated[Block, GUIDE] | None = None
     adapt: AdaptSettings | None = None

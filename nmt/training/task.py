@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrize import cached
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel
@@ -27,9 +27,8 @@ from nmt.training.checkpoints import Diverged
 from nmt.training.distributed import gather, rank, sums, world_size
 from nmt.training.guide import Guide
 from nmt.training.logs import MetricsFile
-from nmt.training.metrics import COLUMNS, QUALITY, quality
-from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule
-from nmt.training.schedules import Plateau
+from nmt.training.metrics import COLUMNS, LOSS, QUALITY, quality
+from nmt.training.schedules import Plateau, build_optimizer, build_schedule
 from nmt.training.settings import Train
 
 POINT_EVERY = 20  # updates
@@ -48,7 +47,6 @@ class TranslationTask(pl.LightningModule):
         self.guide = guide
         self.config = config
         self.settings = config.training
-        self.divergence: str | None = None  # of a validation; all ranks raise it together
         self.target_pieces = 0  # in the last batch, of all ranks together
         self.accumulated_pieces = 0  # since the last update
         # Sums since the last point of the curve, because a batch depends on the lengths of its sentences.
@@ -65,20 +63,16 @@ class TranslationTask(pl.LightningModule):
         is included while the guide's weight is above 0.
         """
         weight = 0.0 if self.guide is None else self.guide.weight_at(self.global_step)
+        guide_loss = None
         if self.guide is None or not weight:
-            features, guide_loss = self.model.features(batch.source, batch.source_mask, batch.target_in), None
+            features = self.model.features(batch.source, batch.source_mask, batch.target_in)
         else:
             features, guide_loss = self.guide.loss(self.model, batch)
-        smoothing = self.settings.label_smoothing
-        targets = (batch.target_out, batch.target_mask)
-        loss = output_loss(self.model.decoder.output, features, *targets, smoothing=smoothing)
-        loss = loss * batch.target_mask.sum()
+        smoothing, output, real = self.settings.label_smoothing, self.model.decoder.output, batch.target_mask
+        loss = output_loss(output, features, batch.target_out, real, smoothing=smoothing) * real.sum()
         parts = {"train_loss": loss.item()}
         if smoothing:
-            real = batch.target_mask
-            parts["train_loss"] -= smoothing * _margin(
-                self.model.decoder.output, features[real], batch.target_out[real]
-            )
+            parts["train_loss"] -= smoothing * _margin(output, features[real], batch.target_out[real])
         if guide_loss is not None:
             parts["guide_loss"] = guide_loss.item()
             loss = loss + weight * guide_loss
@@ -124,85 +118,58 @@ class TranslationTask(pl.LightningModule):
 
     @cached()
     def validation_step(self, batch: Batch, _: int) -> None:
-        """Log the loss and the accuracy of a batch."""
-        values, count = self.validation_values(batch)
-        if not math.isfinite(loss := values["valid_loss"].item()):
-            self.divergence = f"valid_loss is {loss} after update {self.global_step}"
-        self.log_dict(values, batch_size=count, on_step=False, on_epoch=True, sync_dist=True)
-
-    def validation_values(self, batch: Batch) -> tuple[dict[str, Tensor], int]:
-        """Return the loss, the share of pieces that the model ranks first, and the number of target pieces.
-
-        The model is given the reference's prefix.
-        """
-        # The output layer skips padding, and has the logits of some target pieces in memory at a time, as in training.
+        """Log the loss, and the share of pieces that the model ranks first, given the reference's prefix."""
         features = self.model.features(batch.source, batch.source_mask, batch.target_in)[batch.target_mask]
         pieces = batch.target_out[batch.target_mask]
         output = self.model.decoder.output
-        rows = max(1, CHUNK // output.out_features)
-        loss = torch.zeros((), device=features.device)
-        first = torch.zeros((), device=features.device)
-        for some_features, some_pieces in zip(torch.split(features, rows), torch.split(pieces, rows), strict=True):
-            logits = output(some_features).float()
-            loss += functional.cross_entropy(logits, some_pieces, reduction="sum")
-            first += (logits.argmax(1) == some_pieces).sum()
-        return {"valid_loss": loss / len(pieces), "valid_accuracy": first / len(pieces)}, len(pieces)
+        totals = torch.zeros(2, device=features.device)  # loss, and pieces that are ranked first
+        rows = max(1, CHUNK // output.out_features)  # of logits in memory at a time, as in training
+        for inputs, targets in zip(torch.split(features, rows), torch.split(pieces, rows), strict=True):
+            logits = output(inputs).float()
+            first = (logits.argmax(1) == targets).sum()
+            totals += torch.stack([functional.cross_entropy(logits, targets, reduction="sum"), first])
+        values = dict(zip((LOSS, "valid_accuracy"), totals / len(pieces), strict=True))
+        self.log_dict(values, batch_size=len(pieces), on_step=False, on_epoch=True, sync_dist=True)
 
     @cached()
     def on_validation_epoch_end(self) -> None:
         """Translate the first validation sentences and score them. Raises Diverged if a loss was not finite."""
-        if problem := next(filter(None, gather(self.divergence)), None):
-            raise Diverged(problem)
+        loss = float(self.trainer.callback_metrics[LOSS])
+        if not math.isfinite(loss):
+            raise Diverged(f"{LOSS} is {loss} after update {self.global_step}")
         if self.sources:
             shares = gather(self._translate(self.sources[rank() :: world_size()]))
             hypotheses = [shares[row % len(shares)][row // len(shares)] for row in range(len(self.sources))]
-            self.log_dict(self._scores(hypotheses), sync_dist=True)
+            scores = corpus_scores(hypotheses, self.references, tokenizer=self.tokenizer)
+            self.log_dict({"valid_bleu": scores.bleu, "valid_chrf": scores.chrf}, sync_dist=True)
         merit = quality(self.trainer.callback_metrics, self.settings.monitor)
         self.log(QUALITY, merit, logger=False, sync_dist=True)
-
-    def translation_scores(self) -> dict[str, float]:
-        """Return ``valid_bleu`` and ``valid_chrf``, which this process alone computes."""
-        return self._scores(self._translate(self.sources)) if self.sources else {}
 
     def _translate(self, sources: list[str]) -> list[str]:
         return Translator(self.trained, check_text=False).texts(sources, SearchOptions(beam_size=1, length_penalty=0.0))
 
-    def _scores(self, hypotheses: list[str]) -> dict[str, float]:
-        scores = corpus_scores(hypotheses, self.references, tokenizer=self.tokenizer)
-        return {"valid_bleu": scores.bleu, "valid_chrf": scores.chrf}
-
     def configure_optimizers(self) -> Any:
         """Return the configured optimizer and schedule in Lightning's form."""
         parameters = [weight for weight in self.model.parameters() if weight.requires_grad]
-        optimizer = build_optimizer(self.config, parameters)
+        config = self.config
+        optimizer = build_optimizer(config.optimizer, parameters, trust=config.trust)
         # Lightning's own estimate sets the data loader up before the checkpoint is restored.
-        schedule = build_schedule(self.config, optimizer, self.trainer.datamodule.total_updates)  # type: ignore[attr-defined]
-        if self._steps_every_update(schedule):
-            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-        # Lightning would skip the epoch in which a run is resumed, so on_validation_end calls step() instead.
-        never = {"interval": "epoch", "frequency": sys.maxsize, "monitor": QUALITY}
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, **never}}
-
-    def _steps_every_update(self, schedule: LRScheduler) -> bool:
-        interval = self.config.schedule.interval
-        return interval == "update" and not isinstance(schedule, ReduceLROnPlateau)
+        total = self.trainer.datamodule.total_updates()  # type: ignore[attr-defined]
+        schedule = build_schedule(config.schedule, optimizer, total, trust=config.trust)
+        when: dict[str, Any] = {"interval": "step"}
+        if isinstance(schedule, ReduceLROnPlateau):
+            # Lightning would skip the epoch in which a run is resumed, so on_validation_end calls step() instead.
+            when = {"interval": "epoch", "frequency": sys.maxsize, "monitor": QUALITY}
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, **when}}
 
     @property
     def schedule(self) -> Any:
         return self.trainer.lr_scheduler_configs[0].scheduler
 
     def on_validation_end(self) -> None:
-        """Step the schedules that count validations or epochs; an epoch has one validation, at its end."""
-        if not self._steps_every_update(self.schedule):
-            self.lr_scheduler_step(self.schedule, self.trainer.callback_metrics[QUALITY])
-
-    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
-        """Step the schedule. Raises UserError if the schedule ends before the run."""
-        try:
-            scheduler.step(metric) if isinstance(scheduler, ReduceLROnPlateau) else scheduler.step()
-        except REFUSALS as error:
-            target = self.config.schedule.block["_target_"]
-            raise UserError(f"schedule: {target} fails at update {self.global_step}: {error}") from error
+        """Step the schedules that count validations; an epoch has one, at its end."""
+        if isinstance(self.schedule, ReduceLROnPlateau):
+            self.schedule.step(self.trainer.callback_metrics[QUALITY])
 
     def on_train_start(self) -> None:
         """Drop the metrics of updates after the checkpoint: a resumed run repeats them."""
@@ -226,17 +193,11 @@ class TranslationTask(pl.LightningModule):
             self.schedule.warm_up(self.global_step)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raise UserError where the checkpoint is beyond ``max_epochs`` or ``max_steps``, or of another base."""
+        """Raise UserError where the base of an adapter has changed."""
         self.interval = checkpoint["interval"]
         base = self.trained.base
         if base is not None and checkpoint["base"] != base.fingerprint:
             raise UserError(f"init_from={base.folder}: its model has changed since the run started; start a new run")
-        for key, reached in (("max_epochs", checkpoint["epoch"] + 1), ("max_steps", checkpoint["global_step"])):
-            limit = getattr(self.settings, key)
-            if limit is not None and reached > limit:
-                raise UserError(
-                    f"training.{key}={limit}: the run has already reached {reached}; give {reached} or more"
-                )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         metrics = self.trainer.callback_metrics

@@ -1,24 +1,20 @@
-"""The weights of a run: of its new model, their averages, and those that are kept."""
+"""The weights of a run: of its new model, their moving average, and those that are kept."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import EMAWeightAveraging
-from torch import Tensor
 
 from nmt.errors import SourceTooLong, UserError, print_message
 from nmt.files.checkpoint import read_checkpoint
 from nmt.inference.model_folder import (
     Base,
     TrainedModel,
-    choose_device,
     load_folder,
     model_fingerprint,
     save_adapter,
@@ -28,15 +24,11 @@ from nmt.model.adapter import adapt, merge, updates
 from nmt.model.build import build_model
 from nmt.model.seq2seq import Seq2Seq
 from nmt.settings.build import plain
-from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 from nmt.text.specials import EOS
 from nmt.text.tokenizer import other_side
-from nmt.training.checkpoints import KEYS, Checkpoints
-from nmt.training.data import CorpusBatches
-from nmt.training.metrics import LOSS, quality
+from nmt.training.checkpoints import KEYS
 from nmt.training.settings import AdaptSettings, Train
-from nmt.training.task import TranslationTask
 
 
 def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = None) -> TrainedModel:
@@ -56,13 +48,8 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
             longest = start.longest_source
         else:
             longest = read_checkpoint(checkpoint, keys=KEYS)["longest_source"]
-    sizes: dict[str, Any] = {
-        "source_vocabulary": len(prepared.source),
-        "target_vocabulary": len(prepared.target),
-        "longest_source": longest,
-        "trust": config.trust,
-    }
-    model = build_model(config, **sizes)
+    vocabularies = {"source_vocabulary": len(prepared.source), "target_vocabulary": len(prepared.target)}
+    model = build_model(config, **vocabularies, longest_source=longest, trust=config.trust)
     if start is not None:
         _copy_weights(model, start, config)
     trained = TrainedModel(
@@ -148,18 +135,6 @@ def _copy_weights(model: torch.nn.Module, start: TrainedModel, config: Train) ->
         )
 
 
-class Average(NamedTuple):
-    """The average of the best checkpoints: its epochs (from 1), its value of ``training.monitor``.
-
-    ``kept``: it is the model of the run.
-    """
-
-    weights: dict[str, Tensor]
-    epochs: list[int]
-    score: float
-    kept: bool
-
-
 class MovingAverage(EMAWeightAveraging):
     """Keeps the exponential moving average of the weights, which is validated and stored as the model.
 
@@ -172,50 +147,3 @@ class MovingAverage(EMAWeightAveraging):
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Continue with the weights of training. The callbacks that write checkpoints are called after this."""
         super().on_validation_epoch_end(trainer, pl_module)
-
-
-def average_weights(models: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the mean of each weight over the models, computed in double precision."""
-    first = models[0]
-    means = {name: sum((model[name].double() for model in models[1:]), first[name].double()) for name in first}
-    return {name: (mean / len(models)).to(first[name].dtype) for name, mean in means.items()}
-
-
-@torch.no_grad()
-def validate_weights(
-    task: TranslationTask, weights: Mapping[str, Tensor], batches: Iterable[Batch], precision: Any
-) -> dict[str, float]:
-    """Load the weights into the model of ``task`` and return their validation scores, without Lightning's loops."""
-    task.model.load_state_dict(weights)
-    task.model.eval()
-    totals: dict[str, float] = {}
-    pieces = 0
-    with precision.val_step_context():
-        for batch in batches:
-            values, count = task.validation_values(Batch(*(tensor.to(task.device) for tensor in batch)))
-            pieces += count
-            for name, value in values.items():
-                totals[name] = totals.get(name, 0.0) + count * value.item()
-    scores = task.translation_scores()  # without autocast, as Lightning calls it after an epoch
-    return {name: total / pieces for name, total in totals.items()} | scores
-
-
-def average_best(
-    checkpoints: Checkpoints, task: TranslationTask, data: CorpusBatches, trainer: pl.Trainer
-) -> Average | None:
-    """Return the average of the best checkpoints with its validation score, or None if it is off or there is only one.
-
-    It is to be kept if it validates at least as well as the best checkpoint.
-    """
-    if (count := task.settings.average_checkpoints) is None:
-        return None
-    models = checkpoints.read(count)
-    if len(models) < 2:
-        return None
-    weights = average_weights([model.weights for model in models])
-    task.to(choose_device(task.config.device))
-    scores = validate_weights(task, weights, data.all_valid(), trainer.precision_plugin)
-    monitor = task.settings.monitor
-    best = float(checkpoints.best_k_models[checkpoints.ranking()[0]])
-    kept = math.isfinite(scores[LOSS]) and quality(scores, monitor) >= best
-    return Average(weights, sorted(model.epoch for model in models), scores[monitor], kept)

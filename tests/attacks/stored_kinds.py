@@ -22,8 +22,7 @@ from safetensors.torch import save_file
 from nmt.commands.export import export
 from nmt.commands.prepare import prepare
 from nmt.commands.train import train
-from nmt.config.compose import compose_train, to_yaml, train_problems
-from nmt.config.init_from import inherit_settings
+from nmt.config.compose import compose_train, inherit_settings, to_yaml, train_problems
 from nmt.errors import UserError, printable
 from nmt.files.checkpoint import read_tensors
 from nmt.files.checksum import checksum, fingerprint

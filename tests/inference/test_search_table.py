@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nmt.commands.translate import TranslateOptions
-from nmt.config.plain import read_options
+from nmt.config.overrides import read_options
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.inference.onnx.export import ENGINES

@@ -45,12 +45,6 @@ def test_quota_of_a_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, t
     assert usable_cores() == cores
 
 
-@pytest.mark.parametrize(("quota", "cores"), [("-1", 16), ("300000", 3)])
-def test_quota_of_version_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quota: str, cores: int) -> None:
-    limit(monkeypatch, tmp_path, cpu__cpu_DOT_cfs_quota_us=quota, cpu__cpu_DOT_cfs_period_us="100000")
-    assert usable_cores() == cores
-
-
 @pytest.mark.parametrize(
     ("setting", "cores"), [("3", 3), ("2,4", 2), ("64", 16), ("0", 16), ("many", 16), ("", 16), ("-1", 16)]
 )

@@ -56,10 +56,6 @@ def test_copies_are_counted_before_other_reasons(tmp_path: Path) -> None:
     same = Pair("Haus", "Haus")
     given = [*pairs, *reversed(pairs), same, same, Pair("", "")]
     unique = len(dict.fromkeys(pair[:2] for pair in pairs))
-    identical = len({pair[:2] for pair in pairs if pair.source == pair.target})
-    prepared = prepared_text(tmp_path / "data", given, duplicates="exact", drop_identical=True)
-    assert prepared.pair_counts["train"].dropped == {
-        **{"duplicate": 120 - unique + 1, "empty source": 1},
-        "identical sides": identical + 1,
-    }
-    assert len(prepared.corpora["train"]) == unique - identical
+    prepared = prepared_text(tmp_path / "data", given, duplicates="exact")
+    assert prepared.pair_counts["train"].dropped == {"duplicate": 120 - unique + 1, "empty source": 1}
+    assert len(prepared.corpora["train"]) == unique + 1

@@ -47,9 +47,7 @@ TRANSFORMER += ["decoder.self_attention=linear", "encoder.feedforward_size=8", "
 PLATEAU = ["schedule=plateau", "schedule.patience=0", "training.monitor=valid_loss", "optimizer.lr=20"]
 PLATEAU += ["schedule.warmup_steps=1", "training.max_epochs=5"]
 STEPS = ["training.max_epochs=null", "training.max_steps=30", "schedule=linear", "training.ema_decay=0.9"]
-AVERAGED = ["batches.accumulate=2", "training.average_checkpoints=2", "training.max_epochs=3"]
 EVERY = ["training.validate_every=10", "training.max_epochs=4"]
-BETWEEN = ["training.checkpoint_every=3"]
 LINKS = ["data=generated", "guide=links", "tokenizer.vocab_size=400", "data.train_pairs=120", "data.test_pairs=2"]
 LATE = pytest.mark.thorough
 
@@ -59,15 +57,12 @@ LATE = pytest.mark.thorough
     [
         (STEPS, [12, 19, 27], None),  # the second one at an update whose loss is logged
         pytest.param(["schedule=linear"], [0, 20], None, marks=LATE),  # the first update, and the last of an epoch
-        pytest.param([*AVERAGED, "schedule=linear"], [12], None, marks=LATE),
         pytest.param(TRANSFORMER, [25], None, marks=LATE),
         pytest.param(["encoder=gru", "decoder=mingru", "decoder.layers=2"], [25], None, marks=LATE),
         pytest.param(PLATEAU, [26], None, marks=LATE),
         pytest.param([*EVERY, "batches.accumulate=2"], [7, 20], None, marks=LATE),
         pytest.param(LINKS, [8], None, marks=LATE),
         pytest.param(PLATEAU, [60], 50, marks=LATE),  # after the last complete epoch
-        pytest.param(BETWEEN, [5], 3, marks=LATE),  # no model was validated yet
-        pytest.param([*BETWEEN, "batches.accumulate=2"], [7], 6, marks=LATE),
     ],
 )
 def test_resumed_run_equals_the_uninterrupted_one(

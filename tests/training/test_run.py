@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -33,7 +32,7 @@ import nmt
 from nmt.alignment.aer import alignment_error_rate
 from nmt.commands.evaluate import evaluate
 from nmt.commands.train import train
-from nmt.config.init_from import read_yaml
+from nmt.config.overrides import read_yaml
 from nmt.data.links import parse_links
 from nmt.data.pair import Pair
 from nmt.errors import UserError
@@ -44,13 +43,13 @@ from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.tokenizer import Tokenizer
-from nmt.training import weights
-from nmt.training.fit import build_trainer
 from nmt.training.logs import MetricsFile
 from nmt.training.metrics import COLUMNS, read_metrics
 from nmt.training.provenance import commit
 from nmt.training.report import test_report as report_of_test_set
+from nmt.training.run import export_run
 from nmt.training.task import TranslationTask
+from nmt.training.trainer import build_trainer
 
 thorough = pytest.mark.thorough
 
@@ -117,17 +116,6 @@ def test_any_logger_of_lightning_gets_settings_metrics_and_scores(run: Path) -> 
     assert "LocatedMemory" in next(Path("logs").rglob("hparams.yaml")).read_text()
 
 
-@thorough
-@pytest.mark.parametrize("function", ["save_curve", "save_heatmap", "alignment_page"])
-def test_any_error_of_a_picture_is_a_warning(
-    run: Path, function: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(f"nmt.training.report.{function}", Mock(side_effect=ZeroDivisionError("no font\nat all")))
-    train(ONE_EPOCH)
-    assert "no font at all" in capsys.readouterr().err
-    assert summary(run)["test"]["aer"] is not None
-
-
 def test_commit_is_that_of_the_checkout_itself(tmp_path: Path) -> None:
     def git(*words: str) -> str:
         command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *words]
@@ -166,6 +154,15 @@ def test_long_sentences_are_aligned_but_not_drawn(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "heatmaps").iterdir()] == ["test-2.png"]
     assert [len(line.split()) for line in lines(tmp_path / "test.references.links.txt")] == [120, 2]
     assert (tmp_path / "test.source.txt").read_text() == "a cat " * 60 + "\na dog\n"  # one line for each pair
+
+
+@pytest.mark.parametrize("function", ["save_heatmap", "alignment_page"])
+def test_any_error_of_a_picture_is_a_warning(
+    function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(f"nmt.training.report.{function}", Mock(side_effect=ZeroDivisionError("no font\nat all")))
+    report_on([Pair("a dog", "ein Hund", ())], tmp_path)
+    assert "no font at all" in capsys.readouterr().err
 
 
 # Settings.
@@ -215,10 +212,8 @@ def test_only_products_are_bfloat16(run: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_limits_and_clipping_reach_the_trainer(tmp_path: Path) -> None:
     from nmt.config.compose import train_config
 
-    words = ["training.max_minutes=2", "training.clip_norm=0.5", "training.max_epochs=7", "batches.accumulate=3"]
+    words = ["training.clip_norm=0.5", "training.max_epochs=7", "batches.accumulate=3"]
     trainer = build_trainer(train_config([*words, "device=cpu"]), tmp_path, [])
-    (timer,) = (callback for callback in trainer.callbacks if type(callback).__name__ == "Timer")
-    assert timer.time_remaining() == 120  # type: ignore[attr-defined]
     assert (trainer.max_epochs, trainer.gradient_clip_val, trainer.accumulate_grad_batches) == (7, 0.5, 3)
 
 
@@ -228,11 +223,11 @@ def test_only_training_flushes_denormal_numbers(run: Path, monkeypatch: pytest.M
         pytest.skip("this CPU cannot flush denormal numbers")
     products = []
 
-    def fit(*_: Any, **__: Any) -> None:
+    def build(*_: Any, **__: Any) -> None:
         products.append(float(torch.tensor(1e-30) * 1e-10))
         raise KeyError
 
-    monkeypatch.setattr("nmt.training.run.fit", fit)
+    monkeypatch.setattr("nmt.training.run.new_model", build)
     with pytest.raises(KeyError):
         nmt.train(*ONE_EPOCH)
     assert products == [0] and torch.tensor(1e-30) * 1e-10 > 0
@@ -245,13 +240,9 @@ PROGRAM = [*(word for word in MODEL if "slots" not in word), "attention=none", "
 
 
 @thorough
-@pytest.mark.parametrize(
-    ("convert", "columns"), [(iter, None), (lambda pairs: [{"de": s, "en": t} for s, t in pairs], ("de", "en"))]
-)
-def test_pairs_of_a_program_train_as_those_of_files(
-    run: Path, convert: Callable[[Any], Any], columns: tuple[str, str] | None
-) -> None:
-    nmt.train(*PROGRAM, **{part: convert(pairs) for part, pairs in PARTS.items()}, columns=columns)
+def test_pairs_of_a_program_train_as_those_of_files(run: Path) -> None:
+    rows = {part: ({"de": source, "en": target} for source, target in pairs) for part, pairs in PARTS.items()}
+    nmt.train(*PROGRAM, **rows, columns=("de", "en"))
     train([*PROGRAM, "data=text", *write_parts(Path(), PARTS), "name=files"])
     for file in ("data/train.arrow", "data/source.model", "test.translations.txt"):
         assert (run / file).read_bytes() == (run.with_name("files") / file).read_bytes()
@@ -268,14 +259,12 @@ def test_finished_run_translates_with_its_graphs(run: Path) -> None:
     assert translator.texts(texts) == nmt.Translator.load(runs[0].folder, engine="torch").texts(texts)
 
 
-@thorough
-def test_failed_export_leaves_a_finished_run(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_failed_export_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("nmt.inference.onnx.export.write_graph", Mock(side_effect=RuntimeError("no such\noperator")))
-    train([*ONE_EPOCH, "export=true"])
-    assert "not exported" in capsys.readouterr().err
-    assert (run / "summary.json").exists() and not [*run.glob("*onnx*"), *run.glob(".onnx*")]
+    monkeypatch.setattr("nmt.inference.onnx.export.export", Mock(side_effect=RuntimeError("no such\noperator")))
+    export_run(Mock(), tmp_path)
+    assert "not exported: no such operator" in capsys.readouterr().err
 
 
 # Models to start from.
@@ -328,8 +317,6 @@ def test_adapter_is_a_model_that_names_its_base(finished: Path) -> None:
 
 # Refusals.
 
-NO_LENGTH = "schedule._target_=torch.optim.lr_scheduler.OneCycleLR +schedule.max_lr=1 +schedule.total_steps=3"
-
 
 @pytest.mark.parametrize(
     ("words", "key"),
@@ -346,7 +333,6 @@ NO_LENGTH = "schedule._target_=torch.optim.lr_scheduler.OneCycleLR +schedule.max
         ("training.max_epochs=null training.patience=null", "training.max_epochs=null: "),
         ("training.max_epochs=null schedule=linear", "training.max_epochs=null: "),
         ("training.decode_sentences=0", "training.decode_sentences=0: "),
-        ("schedule=plateau schedule.patience=5", "schedule.patience=5: "),
         ("devices=2", "devices"),
         ("logger=wandb logger._target_=os.system", "logger"),
         ("logger=wandb logger._target_=pytorch_lightning.Trainer", "logger"),
@@ -389,9 +375,8 @@ def test_text_that_does_not_fit_is_refused(run: Path) -> None:
 
 
 @thorough
-@pytest.mark.parametrize(("owner", "name"), [(TranslationTask, "training_step"), (weights, "build_model")])
-def test_out_of_memory_names_the_batches(run: Path, owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    call_before(monkeypatch, owner, name, Mock(side_effect=MemoryError))
+def test_out_of_memory_names_the_batches(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call_before(monkeypatch, TranslationTask, "training_step", Mock(side_effect=MemoryError))
     refuse(TINY, "^batches.max_tokens=1536: ")
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import pytorch_lightning as pl
@@ -21,15 +20,11 @@ from nmt.commands.train import train
 from nmt.config.compose import train_config
 from nmt.text.batches import Batch
 from nmt.training import task as module
-from nmt.training import weights as weights_module
-from nmt.training.checkpoints import Checkpoints, Kept, Patience
-from nmt.training.fit import too_few_updates
+from nmt.training.checkpoints import Checkpoints, Patience
 from nmt.training.metrics import QUALITY, quality
-from nmt.training.optimizers import build_schedule
-from nmt.training.schedules import inverse_sqrt, linear, warm_up
-from nmt.training.settings import ScheduleSettings
+from nmt.training.run import too_few_updates
+from nmt.training.schedules import build_schedule, inverse_sqrt, linear, warm_up
 from nmt.training.task import POINT_EVERY, TranslationTask
-from nmt.training.weights import average_weights
 
 Weights = dict[str, torch.Tensor]
 WORDS = [*WITHOUT_ATTENTION, "batches.max_tokens=300"]
@@ -74,8 +69,8 @@ def test_optimizer_has_the_configured_settings(kind: str) -> None:
 @pytest.mark.parametrize("name", ["nmt.training.schedules.Plateau", "torch.optim.lr_scheduler.ReduceLROnPlateau"])
 def test_plateau_lowers_the_rate_without_progress(name: str) -> None:
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
-    schedule = ScheduleSettings(block={"_target_": name, "factor": 0.25, "patience": 1})
-    plateau: Any = build_schedule(replace(train_config([]), schedule=schedule), optimizer, lambda: 1)
+    schedule = {"_target_": name, "factor": 0.25, "patience": 1}
+    plateau: Any = build_schedule(schedule, optimizer, 1)
     rates = []
     for merit in (-9, -8, -7, 2, 3, 3, 3):
         plateau.step(merit)
@@ -121,8 +116,7 @@ def test_best_checkpoints_and_patience_survive_a_resumption(seed: int, tmp_path:
     draw = Random(seed)
     folder = tmp_path.resolve()
     epochs = [(draw.choice([0.5, 0.99, 1.0, 1.004, 50.0, 50.001, 60.0]), draw.uniform(0.1, 9)) for _ in range(8)]
-    keep, wait, resumed = draw.randint(1, 3), draw.randint(1, 3), draw.randrange(8)
-    settings = replace(train_config([]).training, average_checkpoints=keep)
+    wait, resumed = draw.randint(1, 3), draw.randrange(8)
     trainer: Any = SimpleNamespace(loggers=[], should_stop=False, fast_dev_run=False, sanity_checking=False)
     trainer.strategy = SimpleNamespace(
         reduce_boolean_decision=lambda value, **_: value, remove_checkpoint=lambda path: Path(path).unlink()
@@ -130,13 +124,13 @@ def test_best_checkpoints_and_patience_survive_a_resumption(seed: int, tmp_path:
     trainer.is_global_zero, trainer.ckpt_path = True, None
     trainer.state = SimpleNamespace(fn="fit")
     trainer.save_checkpoint = lambda path, weights_only=None: Path(path).touch()
-    best, patience = Checkpoints(folder, settings), Patience(wait)
+    best, patience = Checkpoints(folder, "valid_bleu"), Patience(wait)
     waits = []
     merits = [quality({"valid_bleu": bleu, "valid_loss": loss}, "valid_bleu") for bleu, loss in epochs]
     for epoch, merit in enumerate(merits):
         if epoch == resumed:
             states = best.state_dict(), patience.state_dict()
-            best, patience = Checkpoints(folder, settings), Patience(wait)
+            best, patience = Checkpoints(folder, "valid_bleu"), Patience(wait)
             best.load_state_dict(states[0])
             patience.load_state_dict(states[1])
         trainer.current_epoch, trainer.global_step = epoch, epoch + 1
@@ -145,9 +139,8 @@ def test_best_checkpoints_and_patience_survive_a_resumption(seed: int, tmp_path:
         best._save_topk_checkpoint(trainer, best._monitor_candidates(trainer))
         waits.append(patience.wait_count)
     exact = [float(torch.tensor(merit)) for merit in merits]
-    kept = [exact[int(Path(path).stem.partition("=")[2])] for path in best.ranking()]
-    assert kept == sorted(exact, reverse=True)[:keep]
-    assert {str(file) for file in folder.iterdir()} == set(best.ranking())
+    assert exact[int(Path(best.best_model_path).stem.partition("=")[2])] == max(exact)
+    assert {str(file) for file in folder.iterdir()} == {best.best_model_path}
     naive = [epoch - max(range(epoch + 1), key=lambda e: (exact[e], -e)) for epoch in range(len(exact))]
     assert waits == naive and patience.is_over == (naive[-1] >= wait)
 
@@ -176,8 +169,8 @@ def test_moving_average_is_validated_and_stored(run: Path, monkeypatch: pytest.M
             updates.append(weights_of(task))
 
     monkeypatch.setattr(TranslationTask, "on_train_batch_end", record_update)
-    for name, recorded in (("validation_values", validated), ("_translate", translated)):
-        call_before(monkeypatch, TranslationTask, name, lambda task, _, to=recorded: to.append(weights_of(task)))
+    for name, recorded in (("validation_step", validated), ("_translate", translated)):
+        call_before(monkeypatch, TranslationTask, name, lambda task, *_, to=recorded: to.append(weights_of(task)))
     train([*WORDS, "training.ema_decay=0.6", "training.monitor=valid_loss"])
     averages = [{name: weight.double() for name, weight in updates[0].items()}]
     for weights in updates[1:]:
@@ -191,49 +184,6 @@ def test_moving_average_is_validated_and_stored(run: Path, monkeypatch: pytest.M
     assert_close(stored_weights(run / "model.pt"), expected[summary(run)["kept_epoch"] * epoch - 1])
     current = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["current_model_state"]
     assert_close({name.removeprefix("model."): weight for name, weight in current.items()}, updates[-1])
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("better", [True, False])
-def test_average_of_the_best_checkpoints_is_kept_if_it_validates_as_well(
-    run: Path, better: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = weights_module.validate_weights
-
-    def validate(task: TranslationTask, weights: Weights, batches: Any, precision: Any) -> dict[str, float]:
-        best = original(task, stored_weights(run / "checkpoints" / "best-epoch=2.ckpt"), batches, precision)
-        logged = metrics(run, "valid_loss")[2]
-        for name in ("valid_loss", "valid_accuracy", "valid_bleu"):
-            assert best[name] == pytest.approx(float(logged[name]), rel=1e-5)
-        return original(task, weights, batches, precision) | {"valid_loss": 0.5 if better else 99.0}
-
-    monkeypatch.setattr(weights_module, "validate_weights", validate)
-    train([*WORDS, "training.max_epochs=3", "training.average_checkpoints=2", "training.monitor=valid_loss"])
-    first, second = (stored_weights(run / "checkpoints" / f"best-epoch={epoch}.ckpt") for epoch in (1, 2))
-    assert_close(stored_weights(run / "model.pt"), average_weights([first, second]) if better else second)
-    content = summary(run)
-    assert content["averaged_epochs"] == ([2, 3] if better else None)
-    assert (content["valid_best"] == 0.5) is better
-
-
-def test_mean_of_weights_keeps_their_type() -> None:
-    models = [{"w": torch.tensor([1.0, value], dtype=torch.bfloat16)} for value in (1.0, 2.0, 6.0)]
-    assert average_weights(models)["w"].tolist() == [1.0, 3.0]
-    assert average_weights(models)["w"].dtype == torch.bfloat16
-
-
-@pytest.mark.parametrize(("loss", "bleu", "kept"), [(2.1, 30.0, True), (1.0, 29.9, False), (math.nan, 31.0, False)])
-def test_average_is_kept_if_it_is_at_least_as_good(
-    loss: float, bleu: float, kept: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(weights_module, "validate_weights", lambda *_: {"valid_loss": loss, "valid_bleu": bleu})
-    best: Any = SimpleNamespace(ranking=lambda: ["best"], best_k_models={"best": torch.tensor(30.0)})
-    best.read = lambda count: [Kept({"w": torch.ones(1)}, epoch, 30.0) for epoch in (3, 2)]
-    config = train_config(["training.average_checkpoints=2", "device=cpu"])
-    task: Any = SimpleNamespace(to=lambda device: None, config=config, settings=config.training)
-    data: Any = SimpleNamespace(all_valid=lambda: [])
-    average: Any = weights_module.average_best(best, task, data, SimpleNamespace(precision_plugin=None))  # type: ignore[arg-type]
-    assert (average.epochs, average.score, average.kept) == ([2, 3], bleu, kept)
 
 
 # Losses.
@@ -254,9 +204,11 @@ def test_validation_does_not_depend_on_the_size_of_its_chunks(rows: int, monkeyp
     output, features = torch.nn.Linear(6, 9), torch.randn(3, 5, 6)
     task, batch = task_on(output, features)
     monkeypatch.setattr(module, "CHUNK", rows * 9)
-    values, count = task.validation_values(batch)
+    task.log_dict = (logged := Mock())
+    task.validation_step(batch, 0)
+    (values,) = logged.call_args.args
     logits, pieces = output(features[batch.target_mask]), batch.target_out[batch.target_mask]
-    assert count == 11
+    assert logged.call_args.kwargs["batch_size"] == 11
     torch.testing.assert_close(values["valid_loss"], functional.cross_entropy(logits, pieces))
     torch.testing.assert_close(values["valid_accuracy"], (logits.argmax(1) == pieces).float().mean())
 

@@ -140,7 +140,7 @@ def assert_same_run(run: Path, other: Path) -> None:
     assert {file.name for file in run.iterdir()} == {file.name for file in other.iterdir()}
     for name in names:
         assert same_weights(*(stored_weights(folder / "checkpoints" / name) for folder in (run, other))), name
-    keys = ("epochs", "updates", "kept_epoch", "averaged_epochs", "valid_best", "test")
+    keys = ("epochs", "updates", "kept_epoch", "valid_best", "test")
     assert [summary(run)[key] for key in keys] == [summary(other)[key] for key in keys]
 
 
