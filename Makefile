@@ -32,7 +32,7 @@ types: $(STAMP)
 docs: pages site
 
 pages: $(DOCS_STAMP)
-	$(PYTEST) tests/test_readme.py tests/test_docs.py
+	$(PYTEST) -m "" tests/test_readme.py tests/test_docs.py
 
 site: $(DOCS_STAMP)
 	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky --jobs 2 docs docs/_build/html

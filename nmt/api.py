@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +17,6 @@ from nmt.inference.translator import Translator as Translator
 from nmt.settings.arguments import brief, iterable, text, text_list
 
 Rows = Iterable[tuple[str, str] | Mapping[str, Any]]
-
-SEVERAL = re.compile(r"""[^\s='"\[{]+=[^'"\[{]*\s[+~]*[A-Za-z_][\w.]*=.*""", re.DOTALL)
-"""Matches two settings in one string, unless quotes or brackets make them one value."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +58,6 @@ def train(
     from nmt.config.runs import run_training
 
     settings = tuple(text(setting, f"settings[{number}]") for number, setting in enumerate(settings))
-    for number, setting in enumerate(settings):
-        if SEVERAL.fullmatch(setting):
-            fix = "give each as a separate string, such as 'name=quick', 'attention=luong'"
-            raise UserError(f"settings[{number}]={setting!r:.80}: several settings in one string; {fix}")
     given = {"train": train, "valid": valid, "test": test}
     what = "(source, target) pairs, or of rows with columns="
     pairs = {part: iterable(rows, part, what=what) for part, rows in given.items() if rows is not None}

@@ -51,10 +51,6 @@ def suggest_fix(error: OSError) -> str:
         return "free some disk space, or choose another place"
     if error.errno == errno.ENOENT:
         return "create its folder first, or choose another place"
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return "allow more open files (ulimit -n)"
-    if error.errno in (errno.ENOMEM, errno.EAGAIN):
-        return "memory or processes ran out: lower workers= or threads="
     return "choose another place"
 
 

@@ -56,15 +56,9 @@ def test_scores_and_links_are_those_of_forced_decoding_with_every_engine(exporte
         sides = [list(side) for side in zip(*PAIRS, strict=True)]
         assert [score.log_prob for score in scores] == [score.log_prob for score in force_decode(reference, *sides)]
         assert translator.align(iter(PAIRS)) == forced_links(reference, *sides)
-
-
-@pytest.mark.thorough
-def test_torch_is_loaded_only_when_it_is_needed(exported: Path) -> None:
-    translator = nmt.Translator.load(exported, engine="onnx")
-    translator.texts(["a cat"])
-    assert "trained" not in vars(translator)
-    translator.score(PAIRS[:1])
-    assert "trained" in vars(translator)
+    lazy = nmt.Translator.load(exported, engine="onnx")
+    lazy.texts(["a cat"])
+    assert "trained" not in vars(lazy)  # it needs torch
 
 
 def test_evaluation_is_that_of_its_parts(folder: Path) -> None:
@@ -131,28 +125,20 @@ def test_heatmap_outlines_gold_links(folder: Path, tmp_path: Path, links: Any) -
     assert heatmap.save(tmp_path / "a.html").read_text("utf-8").count('class="gold"') == 2
 
 
-def test_heatmap_of_pieces(folder: Path) -> None:
-    translator = nmt.Translator.load(folder, engine="torch")
-    heatmap, decoding = translator.heatmap(*PAIRS[0], granularity="piece"), translator.score(PAIRS[:1])[0]
-    assert heatmap.weights.shape == (len(decoding.tokens), len(decoding.source_tokens))
-    assert (len(heatmap.target), len(heatmap.source)) == heatmap.weights.shape
-    np.testing.assert_allclose(heatmap.weights.sum(axis=1), 1, rtol=1e-5)
-
-
 @pytest.mark.parametrize(
-    ("target", "settings", "problem"),
+    ("target", "settings", "key"),
     [
-        (None, {"links": "0-0"}, "links=: gold links connect words of a given translation"),
-        (PAIRS[0][1], {"links": "0-0", "granularity": "piece"}, "links=: gold links connect words of a given"),
-        (PAIRS[0][1], {"links": "9-0"}, r"links\[0\]: \(9, 0\) points outside"),
-        (PAIRS[0][1], {"links": 3}, r"links\[0\]=3: int; give one set"),
-        (PAIRS[0][1], {"granularity": "letter"}, "granularity='letter': must be 'word' or 'piece'"),
+        (None, {"links": "0-0"}, "links"),
+        (PAIRS[0][1], {"links": "0-0", "granularity": "piece"}, "links"),
+        (PAIRS[0][1], {"links": "9-0"}, r"links\[0\]"),
+        (PAIRS[0][1], {"links": 3}, r"links\[0\]=3"),
+        (PAIRS[0][1], {"granularity": "letter"}, "granularity='letter'"),
     ],
 )
 def test_wrong_settings_of_a_heatmap_are_rejected(
-    folder: Path, target: str | None, settings: dict[str, Any], problem: str
+    folder: Path, target: str | None, settings: dict[str, Any], key: str
 ) -> None:
-    with pytest.raises((UserError, TypeError), match=problem):
+    with pytest.raises((UserError, TypeError), match=f"^{key}[=:]"):
         nmt.Translator.load(folder, engine="torch").heatmap(PAIRS[0][0], target, **settings)
 
 

@@ -15,11 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
-from browser import CHROMIUM, browsing
-from PIL import Image
 
 pytestmark = pytest.mark.thorough
 
@@ -75,33 +72,6 @@ def test_every_attention_has_a_page(kind: str) -> None:
         return
     page = (DOCS / "attentions" / f"{kind}.md").read_text("utf-8")
     assert f"`attention={kind}`" in page and f"({kind}.png)" in page
-
-
-def test_figures_have_the_colours_of_heatmaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
-    weights = np.array([[1.0, -1.0]])
-    import_module("figures").draw(weights, weights, weights, tmp_path / "figure.png", note="")
-    with Image.open(tmp_path / "figure.png") as picture:
-        red, _, blue = np.moveaxis(np.asarray(picture.convert("RGB"), dtype=int), 2, 0)
-    positive, negative = (columns.nonzero()[1] for columns in (blue > red + 60, red > blue + 60))
-    assert positive.min() < negative.min() and positive.max() < negative.max()
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-def test_long_commands_are_wrapped(tmp_path: Path) -> None:
-    styles = (DOCS / "_static" / "site.css").read_text("utf-8")
-    command = "nmt-train " + "data.train.src=train.en " * 20
-    page = tmp_path / "page.html"
-    page.write_text(f"<style>{styles}</style><div class=highlight-sh><pre>{command}</pre></div>", "utf-8")
-    with browsing() as browser:
-        browser.open(page.as_uri(), width=800)
-        assert browser.value("document.documentElement.scrollWidth") <= 800
-        boxes = browser.value(
-            "(() => { const text = document.createRange(); text.selectNodeContents(document.querySelector('pre'));"
-            " return [...text.getClientRects()].map(box => [box.top, box.left]) })()"
-        )
-        first, second, *_ = dict(reversed(boxes[:4])).values()  # a line has a box for its text and one for its space
-        assert first > second  # from below: a line without an indent begins a command
 
 
 # The configuration reference.
@@ -190,14 +160,6 @@ def test_links_that_leave_docs_lead_to_pages_or_copies(extension: Any) -> None:
     text = "[a](../CHANGELOG.md#unreleased) [b](../README.md) [c](../nmt/attention) [faq.md](faq.md) [d](https://x.org)"
     rewritten = extension("repository_pages").rewrite_links(text, DOCS / "x.md", DOCS / "x.md", DOCS, pages)
     assert rewritten == "[a](changelog.md#unreleased) [b](path:../README.md) c [](faq.md) [d](https://x.org)"
-
-
-def test_aligned_lines_of_docstrings_become_code(extension: Any) -> None:
-    lines = ["Return |A| of x_ and *y*, see ``a*b``.", "", "    M = Σ k_s   (R × D)", "", "dot     q·k", "concat  v"]
-    text = "\n".join(extension("docstrings").to_restructured_text(lines))
-    assert r"\|A\| of x\_ and \*y\*, see ``a*b``." in text
-    assert ".. code-block:: text\n\n    M = Σ k_s   (R × D)\n" in text
-    assert ".. code-block:: text\n\n    dot     q·k\n    concat  v\n" in text
 
 
 def test_measured_kinds_exist(extension: Any) -> None:

@@ -1,28 +1,15 @@
-"""Messages count correctly, and advice fits the error."""
+"""Messages count correctly, and name what they are about."""
 
 from __future__ import annotations
 
-import errno
-
 import pytest
 
-from nmt.errors import UserError, counted, suggest_fix
+from nmt.errors import UserError, counted
 
 
-@pytest.mark.parametrize(
-    ("number", "text"), [(0, "0 lines"), (1, "1 line"), (2, "2 lines"), (1234, "1,234 lines"), (-1, "-1 lines")]
-)
-def test_nouns_agree_with_their_number(number: int, text: str) -> None:
-    assert counted(number, "line") == text
-
-
-def test_irregular_plural() -> None:
+def test_nouns_agree_with_their_number() -> None:
+    assert [counted(number, "line") for number in (0, 1, 1234)] == ["0 lines", "1 line", "1,234 lines"]
     assert [counted(number, "memory", "memories") for number in (1, 2)] == ["1 memory", "2 memories"]
-
-
-@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EAGAIN])
-def test_missing_memory_has_its_own_advice(number: int) -> None:
-    assert "workers=" in suggest_fix(OSError(number, ""))
 
 
 @pytest.mark.parametrize(

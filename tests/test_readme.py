@@ -24,6 +24,7 @@ README = ROOT / "README.md"
 INDEX = ROOT / "docs" / "index.md"
 PAGES = [README, *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
 OTHER_PAGES = [ROOT / "data" / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "benchmarks" / "LOG.md"]
+HEAVY = {"adapters", "comparing", "fast", "python", "training", "transformers"}  # make pages runs these pages too
 MAKE = {"make train", "make test"}  # .ci/run runs make test-all, which includes the tests of make test
 DEMO = "nmt-train"  # the command that `make train` runs
 # The commands as they are written, only smaller.
@@ -49,6 +50,13 @@ def blocks(text: str, language: str) -> list[str]:
 
 def commands(page: Path) -> list[str]:
     return [line for block in blocks(read(page), "sh") for line in block.splitlines() if line not in MAKE]
+
+
+def with_pages(pages: list[Path]) -> pytest.MarkDecorator:
+    """Run a test for each page; those of heavy pages are slow."""
+    slow = [[pytest.mark.slow] if page.stem in HEAVY else [] for page in pages]
+    params = [pytest.param(page, id=page.stem, marks=marks) for page, marks in zip(pages, slow, strict=True)]
+    return pytest.mark.parametrize("page", params)
 
 
 def smaller(command: str) -> str:
@@ -131,7 +139,7 @@ def folder(tmp_path: Path, demo: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
+@with_pages([page for page in PAGES if commands(page)])
 def test_commands_of_a_page_work_in_order(page: Path, folder: Path, programs: Path) -> None:
     for name, text in FILE.findall(read(page)):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -150,7 +158,7 @@ def test_commands_of_a_page_work_in_order(page: Path, folder: Path, programs: Pa
         assert list((folder / "pictures").glob("*.png"))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(read(page), "python")], ids=lambda page: page.stem)
+@with_pages([page for page in PAGES if blocks(read(page), "python")])
 def test_python_blocks_of_a_page_work_in_order(page: Path, folder: Path, programs: Path) -> None:
     program = folder / "page.py"
     program.write_text("\n".join(blocks(read(page), "python")), encoding="utf-8")

@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,7 +21,6 @@ from nmt.text.specials import BOS, EOS, PAD, SPACE, UNK
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
 
 SURROGATE = re.compile("[\ud800-\udfff]")  # cannot be encoded in UTF-8
-PART_WORDS = 1024  # of a long text are encoded at once
 CHUNK_CHARACTERS = 1000  # long training sentences are cut: SentencePiece drops those above 4192 bytes
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 
@@ -115,10 +113,9 @@ class Tokenizer:
         Raises UserError if the sentences hold no words, or if ``vocab_size`` does not fit them.
         """
         model = io.BytesIO()
-        failures: list[BaseException] = []
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=_training_chunks(sentences, failures),
+                sentence_iterator=_training_chunks(sentences),
                 model_writer=model,
                 model_type=kind,
                 vocab_size=vocab_size,
@@ -132,8 +129,6 @@ class Tokenizer:
                 minloglevel=2,
             )
         except RuntimeError as error:
-            if failures:  # the iterator's own error, of which SentencePiece keeps only the text
-                raise failures[0] from None
             raise _training_error(str(error), vocab_size) from None
         return cls(model.getvalue())
 
@@ -197,13 +192,6 @@ class Tokenizer:
         """Return the piece ids of one sentence, without BOS and EOS. Any run of whitespace counts as one space."""
         # A list would start threads, which take ten times as long as one sentence.
         return self._our_ids(self._model.encode(clean_text(text)))
-
-    def encode_in_parts(self, text: str) -> Iterator[list[int]]:
-        """Return an iterator of the piece ids of a text, ``PART_WORDS`` words at a time.
-
-        Memory does not grow with the length of the text.
-        """
-        return map(self.encode, _parts(text))
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         """Return the piece ids of each text, as ``encode`` does, on all cores."""
@@ -314,18 +302,14 @@ def clean_text(text: str) -> str:
     return " ".join(supported.split())
 
 
-def _training_chunks(sentences: Iterable[str], failures: list[BaseException]) -> Iterator[str]:
-    """Yield training text in chunks that SentencePiece accepts; append the sentences' own error to ``failures``."""
-    try:
-        for sentence in sentences:
-            text = clean_text(sentence)
-            if len(text) <= CHUNK_CHARACTERS:
-                yield text
-            else:
-                yield from textwrap.wrap(text, CHUNK_CHARACTERS, break_on_hyphens=False)
-    except BaseException as error:
-        failures.append(error)
-        raise
+def _training_chunks(sentences: Iterable[str]) -> Iterator[str]:
+    """Yield training text in chunks that SentencePiece accepts."""
+    for sentence in sentences:
+        text = clean_text(sentence)
+        if len(text) <= CHUNK_CHARACTERS:
+            yield text
+        else:
+            yield from textwrap.wrap(text, CHUNK_CHARACTERS, break_on_hyphens=False)
 
 
 def _training_error(message: str, vocab_size: int) -> UserError:
@@ -348,13 +332,6 @@ def other_side(model: Any, expected: Any) -> str | None:
         if getattr(model, side).to_bytes() != getattr(expected, side).to_bytes():
             return side
     return None
-
-
-def _parts(text: str) -> Iterator[str]:
-    """Yield the text in parts of ``PART_WORDS`` words, which are split at any whitespace."""
-    all_words = (match[0] for match in re.finditer(r"\S+", text))
-    while part := list(islice(all_words, PART_WORDS)):
-        yield " ".join(part)
 
 
 def _load(serialized: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

@@ -98,9 +98,9 @@ def check(prepared: Prepared, part: str, pairs: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(pairs=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5))
-@example(pairs=[("dog " * 250_000, "x" * 1_000_000)])
+@example(pairs=[("dog " * 2500, "x" * 10_000)])
 def test_every_text_of_a_plugin_survives(
     plugin: ModuleType, tokenizer: Tokenizer, pairs: list[tuple[str, str]]
 ) -> None:

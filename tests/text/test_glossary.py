@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -31,10 +30,7 @@ TERMS = {
     ("line", "expected"),
     [
         ("a dog , dogs and a hot dog.", [("dog", "Hund"), ("hot dog", "Würstchen")]),
-        (
-            "Dog? Dog, Dog",
-            [("Dog", "Hund"), ("Dog", "Hund")],
-        ),
+        ("Dog? Dog, Dog", [("Dog", "Hund"), ("Dog", "Hund")]),
         ("the New York Times of New York", [("New York Times", "NYT"), ("New York", "New York")]),
         ("Hunde, Hundes, Hund; Schäferhund", [("Hunde", "dog"), ("Hundes", "dog"), ("Hund", "dog")]),
         ("the U.S.", [("U.S.", "USA")]),
@@ -75,18 +71,14 @@ def test_terms_match_as_people_write_them(term: str, line: str) -> None:
     assert not [*Glossary({f"{term}a": "x"}).matches(line)]
 
 
-@pytest.mark.parametrize(
-    ("lines", "warns"),
-    [(["a cat", "the dog"], False), (["a \u00addog"], False), ([" ", ""], False), (["a cat", "the DOG"], True)],
-)
+@pytest.mark.parametrize(("lines", "warns"), [(["a cat", "the dog"], False), (["a cat", "the DOG"], True)])
 def test_a_glossary_without_effect_is_named(
     lines: list[str], warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "terms").write_text("dog\tHund\nNew York\n")
     groups = [lines[:1], [], lines[1:]]
-    assert [*warn_if_unused(groups, f"{tmp_path}/terms", lambda line: line.replace("\u00ad", ""))] == groups
-    error = capsys.readouterr().err
-    assert error.startswith(f"warning: search.glossary={tmp_path}/terms: ") if warns else not error
+    assert [*warn_if_unused(groups, f"{tmp_path}/terms")] == groups
+    assert capsys.readouterr().err.startswith("warning: search.glossary=") == warns
 
 
 @given(
@@ -105,21 +97,17 @@ def test_matches_are_the_longest_from_left_to_right(words: list[str], terms: dic
         starts = [words[at]]
         if re.search(r"(^|[.])[ *]*$", " ".join(words[:at])):
             starts.append(words[at][0].lower() + words[at][1:])
-        for start in starts:
-            fits = [
-                len(term.split()) for term in terms if [start, *words[at + 1 :]][: len(term.split())] == term.split()
-            ]
-            if fits:
-                expected.append((at, max(fits)))
-                at += max(fits) - 1
-                break
-        at += 1
-    offsets = [match.start() for match in re.finditer(r"\S+", line)] + [len(line) + 1]
-    matches = [*Glossary(terms).matches(line)]
-    assert [(match.start, match.stop) for match in matches] == [
-        (offsets[first], offsets[first + length] - 1) for first, length in expected
-    ]
-    assert all(match.stop <= other.start for match, other in pairwise(matches))
+        sizes = {term: len(term.split()) for term in terms}
+        fits = [
+            [size for term, size in sizes.items() if [start, *words[at + 1 :]][:size] == term.split()]
+            for start in starts
+        ]
+        length = max(next(filter(None, fits), [0]))
+        expected += [(at, at + length)] * (length > 0)
+        at += max(length, 1)
+    spans = [match.span() for match in re.finditer(r"\S+", line)]
+    matches = [(match.start, match.stop) for match in Glossary(terms).matches(line)]
+    assert matches == [(spans[first][0], spans[stop - 1][1]) for first, stop in expected]
 
 
 def test_capital_is_named_only_at_the_start_of_a_sentence() -> None:

@@ -99,15 +99,6 @@ def test_training_text_without_words_is_rejected(sentences: list[str]) -> None:
         Tokenizer.train(sentences, vocab_size=300)
 
 
-def test_an_error_of_the_sentence_iterator_reaches_the_caller() -> None:
-    def failing() -> object:
-        yield "a b"
-        raise UserError("corpus.en:2: invalid UTF-8")
-
-    with pytest.raises(UserError, match=r"^corpus\.en:2"):
-        Tokenizer.train(failing(), vocab_size=300)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     "options",
     [
