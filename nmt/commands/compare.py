@@ -13,11 +13,8 @@ from nmt.commands.streams import print_table, require_stdout
 from nmt.comparison.models import (
     CompareOptions,
     FinishedRun,
-    folder_label,
-    names_model,
     read_run,
     run_folders,
-    unknown_baseline,
 )
 from nmt.config.compose import join_options
 from nmt.config.overrides import config_dir, key_of, read_options, read_yaml
@@ -111,18 +108,14 @@ def _trained_runs(options: CompareOptions, training: Sequence[str], shared: Sequ
     if "training.patience" not in given:
         overrides.append(EQUAL_BUDGET)
     folders = [job.folder for job in read_sweep(overrides)]
-    labels = list(dict.fromkeys(folder_label(folder.name) for folder in folders))
-    baselines = [folder for folder in folders if names_model(options.baseline, folder_label(folder.name), [folder])]
-    if options.baseline is not None and not baselines:
-        raise unknown_baseline(options.baseline, labels)
     failure = None
     try:
         sweep(overrides, needed=("test",))
     except JobsFailed as error:
         failure = error
     missing = [folder for folder in folders if not (folder / SUMMARY_FILE).is_file()]
-    if failure is not None and {*missing} >= {*(baselines or folders)}:
-        raise failure  # nothing to compare with
+    if failure is not None and len(missing) == len(folders):
+        raise failure  # nothing to compare
     return _Selection([read_run(folder) for folder in folders if folder not in missing], missing, failure)
 
 

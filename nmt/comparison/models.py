@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -250,13 +249,10 @@ def differing_settings(runs: Mapping[str, FinishedRun]) -> dict[str, list[str]]:
 
 
 def _label(run: FinishedRun) -> str:
-    return folder_label(run.folder.name) or str(run.summary.get("attention", "")).removesuffix("Attention")
-
-
-def folder_label(name: str) -> str:
-    """Return the label of a run's folder: ``attention=none,seed=1``, a job of a sweep, is ``none``."""
-    parts = [part for part in name.split(",") if not part.startswith("seed=")]
-    return ", ".join(part.removeprefix("attention=") for part in parts)
+    """Return the label of a run: ``attention=none,seed=1``, a job of a sweep, is ``none``."""
+    parts = [part for part in run.folder.name.split(",") if not part.startswith("seed=")]
+    label = ", ".join(part.removeprefix("attention=") for part in parts)
+    return label or str(run.summary.get("attention", "")).removesuffix("Attention")
 
 
 def choose_baseline(models: Sequence[Model], wanted: str | None) -> Model:
@@ -264,19 +260,8 @@ def choose_baseline(models: Sequence[Model], wanted: str | None) -> Model:
     if wanted is None:
         return models[0]
     for model in models:
-        if names_model(wanted, model.label, [run.folder for run in model.runs]):
+        folders = [run.folder.resolve() for run in model.runs]
+        if wanted.rstrip("/") in (model.label, f"attention={model.label}") or Path(wanted).resolve() in folders:
             return model
-    raise unknown_baseline(wanted, [model.label for model in models])
-
-
-def names_model(wanted: str | None, label: str, folders: Sequence[Path]) -> bool:
-    """Return whether ``wanted`` is the label of a model, or the folder of one of its runs."""
-    if wanted is None:
-        return False
-    resolved = [folder.resolve() for folder in folders]
-    return wanted.rstrip("/") in (label, f"attention={label}") or Path(os.path.realpath(wanted)) in resolved
-
-
-def unknown_baseline(wanted: str, labels: Sequence[str]) -> UserError:
-    """Return the error that lists the models to choose from."""
-    return UserError(f"baseline={wanted}: not one of the compared models; choose one of {' | '.join(labels)}")
+    labels = " | ".join(model.label for model in models)
+    raise UserError(f"baseline={wanted}: not one of the compared models; choose one of {labels}")

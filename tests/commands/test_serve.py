@@ -22,27 +22,9 @@ from builders import refusal
 
 pytest.importorskip("starlette")
 
-from served import serving  # noqa: E402
-
 from nmt.commands.serve import listen, model_folders, serve  # noqa: E402
-from nmt.inference.translator import Translator  # noqa: E402
-from nmt.search.options import SearchOptions  # noqa: E402
 
 LINES = ["a cat sleeps", "the small dog sees a red house", "red", "a red cat sees the small house"] * 8
-
-
-@pytest.mark.thorough
-def test_answers_equal_translations_alone(model: Path) -> None:
-    translator = Translator.load(model, engine="torch", threads=1)
-    best = {line: translator.translate([line], SearchOptions(n_best=3))[0] for line in {*LINES}}
-    with serving(max_waiting=1000) as client, ThreadPoolExecutor(8) as pool:
-        client.model.translator = translator
-        assert list(pool.map(client.translate, LINES)) == [best[line].text for line in LINES]
-        status, answer = client.post("/v1/translate", q=LINES, source="en", target="de", n_best=3)
-        assert status == 200 and len(answer["translations"]) == len(LINES)
-        for line, result in zip(LINES, answer["translations"], strict=True):
-            assert [other["text"] for other in result["n_best"]] == [other.text for other in best[line].n_best]
-            assert result["log_prob"] == pytest.approx(best[line].log_prob, rel=1e-5)
 
 
 @contextmanager
@@ -59,7 +41,7 @@ def server_of(model: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str],
 
 
 def translate_many(url: str) -> list[str]:
-    body = json.dumps({"q": "\n".join(LINES * 50), "source": "en", "target": "de"}).encode()
+    body = json.dumps({"q": "\n".join(LINES * 20), "source": "en", "target": "de"}).encode()
     request = urllib.request.Request(f"{url}/translate", body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request) as answer:
         text: str = json.loads(answer.read())["translatedText"]
@@ -77,7 +59,7 @@ def test_signal_finishes_the_requests_that_have_arrived(model: Path) -> None:
         assert java.getresponse().read() == b'{"status":"ok"}'
         java.close()
         process.send_signal(signal.SIGTERM)
-        assert len(answer.result()) == len(LINES) * 50
+        assert len(answer.result()) == len(LINES) * 20
 
 
 @pytest.mark.thorough
@@ -105,7 +87,6 @@ def test_server_ends_while_a_request_that_took_too_long_is_translated(model: Pat
         ("model=a languages=en:de port=0", "model=a"),
         ("model=a languages=en:de search.n_best=2", "search.n_best=2"),
         ("model=a languages=en:de search.sentences=en", "search.sentences=en"),
-        ("model=a languages=en:de search.temperature=1", "search.temperature=1"),
     ],
 )
 def test_mistakes_are_named_before_anything_starts(words: str, key: str) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from builders import write_lines
-from commands.processes import MAIN, ROOT, finish
+from commands.processes import ROOT, finish
 
 from nmt.commands.shell import INTERNAL_ERROR, TRACEBACK, run
 from nmt.commands.streams import print_path, print_table
@@ -23,38 +22,10 @@ UNREAD = '"$@" | :; exit ${PIPESTATUS[0]}'
 needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 
 
-@pytest.mark.parametrize(
-    ("command", "shell", "expected", "message"),
-    [
-        pytest.param("evaluate", FULL, 2, b"No space left", marks=needs_full),
-        *(
-            pytest.param(*row, marks=[pytest.mark.thorough, needs_full])
-            for row in (
-                ("translate", FULL, 2, b"No space left"),
-                *((command, UNREAD, 141, b"") for command in ("train", "translate")),
-                *((command, CLOSED, 2, b"<stdout>: closed") for command in ("train", "prepare")),
-            )
-        ),
-    ],
-)
-def test_lost_output_ends_a_command(
-    command: str, shell: str, expected: int, message: bytes, model: Path, files: Path
-) -> None:
-    write_lines("lines", [f"the dog sees {number} cats" for number in range(40)])
-    words = {
-        "evaluate": "hypotheses=tgt tgt=tgt",
-        "prepare": "data.train.src=src data.train.tgt=tgt tokenizer.vocab_size=300 output=prepared",
-        "translate": f"model={model} input=lines search=greedy search.max_length=5",
-        "train": "--help",
-    }
-    code, _, error = finish(MAIN.format(command), words[command].split(), shell)
-    assert (code, error.count(b"\n")) == (expected, bool(message)) and message in error, error
-    assert not Path("prepared").exists()
-
-
 PRELUDE = """
 import os, resource, signal, sys
 from nmt.commands.shell import run
+from nmt.commands.streams import require_stdout
 
 def again(_):
     try:
@@ -84,6 +55,13 @@ def descriptors(text):
         ("run(replaced, [])", "exec {}", (130, b""), b"interrupted\n"),
         ("run(lambda _: signal.raise_signal(1), [])", "exec {}", (129, b""), b"stopped by SIGHUP\n"),
         ("run(lambda _: signal.raise_signal(1), [])", "trap '' HUP; exec {}", (0, b""), b""),
+        pytest.param("run(lambda _: print('x'), [])", FULL, (2, b""), b"error: ", marks=needs_full),
+        (
+            "from nmt.commands.evaluate import evaluate; run(evaluate, ['tgt=x', 'hypotheses=x'])",
+            CLOSED,
+            (2, b""),
+            b"error: <st",
+        ),
         ("run(lambda _: print('ü'), [])", "PYTHONIOENCODING=ascii exec {}", (0, b"\\xfc\n"), b""),
         ("run(lambda _: descriptors('lost' * 5000), [])", UNREAD, (141, b""), b""),
         ("run(lambda _: sys.exit(os.dup(0) < 3), [])", "exec {} <&- >&- 2>&-", (0, b""), b""),
