@@ -53,43 +53,37 @@ class CovarianceGRUEncoder(nn.Module):
 
         The ``cell`` of a final state that can be continued holds C, as (B, L, E, E).
         """
-        states = embedded
-        last = (mask.sum(1) - 1).clamp(min=0)[:, None]
-        ended = ~mask.any(1)[:, None]
-        hidden = []
+        states, last = embedded, (mask.sum(1) - 1).clamp(min=0)[:, None]
+        ends = []
         covariances = []
         for layer in range(len(self.layers)):
             if layer:
                 states = self.dropout(states)
-            zeros = states.new_zeros(len(states), self.state_size)
-            start = zeros if state is None else state.hidden[:, layer]
+            start = states.new_zeros(len(states), self.state_size) if state is None else state.hidden[:, layer]
             covariance = None if state is None or state.cell is None else state.cell[:, layer]
-            states, covariance = self._run(layer, states, mask, start, covariance)
-            hidden.append(torch.where(ended, start, take(states, last)[:, 0]))
+            states, covariance = self._run(layer, states, start, covariance)
+            ends.append(take(states, last))
             covariances.append(covariance)
         cell = torch.stack(covariances, dim=1) if resumable or state is not None else None
-        return states, Final(torch.stack(hidden, dim=1), cell)
+        return states, Final(torch.cat(ends, dim=1), cell)
 
-    def _run(
-        self, layer: int, inputs: Tensor, mask: Tensor, hidden: Tensor, covariance: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def _run(self, layer: int, inputs: Tensor, hidden: Tensor, covariance: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the states (B, S, E) of a layer and the last C (B, E, E), from hidden (B, E) and C on."""
         rows, _, width = inputs.shape
         w_ih, w_hh, b_ih, b_hh = self.layers[layer].all_weights[0]  # type: ignore[index]
         w_input, w_recalled = torch.split(w_ih, [width, self.state_size], dim=1)
-        from_input = linear(inputs, w_input, b_ih)
         written = inputs.new_zeros(rows, 0, self.state_size)
         states = []
-        for step, real in enumerate(mask.unbind(1)):
+        for from_input in linear(inputs, w_input, b_ih).unbind(1):
             recalled = _product(covariance, written, hidden)
             if self.scaled:
                 recalled = recalled / (1 + recalled.square().sum(1, keepdim=True)).sqrt()
-            hidden = gru_cell(from_input[:, step] + linear(recalled, w_recalled), linear(hidden, w_hh, b_hh), hidden)
-            written = torch.cat([written, hidden.masked_fill(~real[:, None], 0)[:, None]], dim=1)
+            hidden = gru_cell(from_input + linear(recalled, w_recalled), linear(hidden, w_hh, b_hh), hidden)
+            states.append(hidden)
+            written = torch.cat([written, hidden[:, None]], dim=1)
             if written.shape[1] == CHUNK:
                 covariance = _add(covariance, written)
                 written = written[:, :0]
-            states.append(hidden)
         return torch.stack(states, dim=1), _add(covariance, written)
 
 

@@ -6,7 +6,6 @@ from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.kernels.dropout import Dropout
 from nmt.model.units import GRU, LSTM, Unit, torch_state
@@ -65,19 +64,19 @@ class RecurrentEncoder(nn.Module):
         """Return the states (B, S, E) and the final state, for embedded (B, S, X) and mask (B, S).
 
         The mask is True where real, and real pieces come first. ``state`` continues from an earlier part of the same
-        source. ``resumable`` returns a final state that can be continued. It takes twice as long and cannot be
-        exported. Raises ValueError if a bidirectional encoder is asked to continue.
+        source. ``resumable`` returns a final state that can be continued. In both cases, sources must have no padding.
+        Raises ValueError if a bidirectional encoder is asked to continue.
         """
-        if not self.bidirectional and (resumable or state is not None):
-            return self._resumable(embedded, mask, state)
-        if state is not None:
+        if state is None and (self.bidirectional or not resumable):
+            return self._complete(embedded, mask)
+        if self.bidirectional:
             raise ValueError(
                 "encoder.bidirectional=true: cannot continue a source, because the backward direction starts at its "
                 "end; encode the complete source, or use encoder.bidirectional=false"
             )
-        return self._padded(embedded, mask)
+        return self._part(embedded, state)
 
-    def _padded(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
+    def _complete(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
         lengths = mask.sum(1)
         mirror = reversal(lengths, mask.shape[1])
         last = (lengths - 1).clamp(min=0)[:, None]
@@ -92,26 +91,15 @@ class RecurrentEncoder(nn.Module):
             states = torch.cat([outputs[0], *(take(mirrored, mirror) for mirrored in outputs[1:])], dim=2)
         return states, Final(torch.cat(ends, dim=1))
 
-    def _resumable(self, states: Tensor, mask: Tensor, state: Final | None) -> tuple[Tensor, Final]:
-        """Use packed sequences: a padded call does not return the complete state after the last real piece."""
-        # A source that ended in an earlier part has length 0, which packed sequences cannot have.
-        lengths = mask.sum(1).clamp(min=1).cpu()
-        size = mask.shape[1]
-        ended = ~mask.any(1)[:, None]
-        if state is None:
-            zeros = states.new_zeros(len(states), len(self.forwards), self.state_size)
-            state = Final(*[zeros] * len(self.unit.bounded))
+    def _part(self, states: Tensor, state: Final | None) -> tuple[Tensor, Final]:
         ends = []
         for layer, recurrent in enumerate(self.forwards):
             if layer:
                 states = self.dropout(states)
-            before = [part[:, layer] for part in state if part is not None]
-            packed = pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False)
-            packed, last = recurrent(packed, torch_state([part[None].contiguous() for part in before]))
-            states = pad_packed_sequence(packed, batch_first=True, total_length=size)[0]
-            parts = last if isinstance(last, tuple) else (last,)
-            ends.append([torch.where(ended, start, end[0]) for start, end in zip(before, parts, strict=True)])
-        return states, Final(*(torch.stack(parts, dim=1) for parts in zip(*ends, strict=True)))
+            before = [] if state is None else [part[:, layer][None].contiguous() for part in state if part is not None]
+            states, end = recurrent(states, torch_state(before) if before else None)
+            ends.append(end if isinstance(end, tuple) else (end,))
+        return states, Final(*(torch.cat(parts).transpose(0, 1) for parts in zip(*ends, strict=True)))
 
 
 class LSTMEncoder(RecurrentEncoder):

@@ -41,8 +41,8 @@ class Seq2Seq(nn.Module):
         """Return the memory of each source and the encoder's final state; ids and mask (B, S).
 
         ``before`` is the result for an earlier part of the same sources, encoded with ``resumable=True``. This way a
-        source of any length can be encoded part by part. Raises ValueError if the encoder or the attention needs the
-        complete source at once.
+        source of any length can be encoded part by part; the parts have no padding. Raises ValueError if the encoder or
+        the attention needs the complete source at once.
         """
         embedded = self.encoder.dropout(self.embedding(ids))
         if before is None:
