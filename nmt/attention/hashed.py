@@ -65,16 +65,15 @@ class HashedAttention(SourceAttention):
     @torch.no_grad()
     def buckets(self, vectors: Tensor, length: Tensor) -> Tensor:
         """Return the bucket (B, rounds, n) of each vector (B, n, A), for sources of ``length`` (B,) states."""
-        rounds, hashes, directions, size = self.rotations.shape
+        directions = self.rotations.shape[2]
         count = (2 * length / self.chunk).sqrt().div(2).ceil().clamp(1, directions).long()[:, None]
         exact = torch.promote_types(vectors.dtype, torch.float32)
         with torch.autocast(vectors.device.type, enabled=False):
-            turned = vectors.to(exact) @ self.rotations.to(exact).reshape(-1, size).t()
-        turned = torch.unflatten(turned, 2, (rounds, hashes, directions))
+            turned = torch.einsum("bna,rhda->hbrnd", vectors.to(exact), self.rotations.to(exact))
         unused = torch.arange(directions, device=vectors.device) >= count  # (B, directions)
-        largest = turned.masked_fill(unused[:, None, None, None], 0).abs().argmax(4, keepdim=True)
-        face = 2 * largest + (turned.gather(4, largest) < 0)
-        first, second = face.squeeze(4).permute(3, 0, 2, 1).unbind()  # (B, rounds, n) each
+        turned = turned.masked_fill(unused[:, None, None], 0)
+        largest = turned.abs().argmax(4, keepdim=True)
+        first, second = (2 * largest + (turned.gather(4, largest) < 0)).squeeze(4).unbind()  # (B, rounds, n) each
         return first * (2 * count[..., None]) + second
 
     @torch.no_grad()

@@ -79,12 +79,9 @@ def sampling_search(
     return Endings(*(np.concatenate(column) for column in zip(*endings, strict=True)))
 
 
-def sentence_seed(ids: Sequence[int], previous: int = 0) -> int:
-    """Return a seed computed from a source's ids.
-
-    If a source comes in several parts, ``previous`` is the seed of the parts before this one.
-    """
-    return crc32(np.asarray(ids, dtype=np.int64).tobytes(), previous)
+def sentence_seed(ids: Sequence[int]) -> int:
+    """Return a seed computed from a source's ids."""
+    return crc32(np.asarray(ids, dtype=np.int64).tobytes())
 
 
 def _uniform_numbers(seeds: Sequence[int], limits: Integers, draws: int, seed: int) -> Floats:

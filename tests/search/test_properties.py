@@ -7,8 +7,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from search.toy import (
     AllowedPrefix,
@@ -27,7 +26,6 @@ from nmt.search.scoring import coverage_penalty
 from nmt.search.search import batches_by_length
 from nmt.text.specials import EOS
 
-EXAMPLES = pytest.mark.parametrize("examples", [100, pytest.param(10_000, marks=pytest.mark.slow)])
 SOURCE = st.lists(st.integers(4, 50), max_size=5).map(lambda ids: [*ids, EOS])
 SEED = st.integers(0, 10_000)
 ALPHA = st.one_of(st.just(0.0), st.floats(0, 3))
@@ -82,126 +80,106 @@ def others(draw: st.DrawFn) -> SearchOptions:
     return SearchOptions(**{name: draw(value) for name, value in method.items()}, **draw(limits()))
 
 
-@EXAMPLES
-def test_full_beam_equals_brute_force(examples: int) -> None:
-    @settings(max_examples=examples, deadline=None)
-    @given(SOURCE, SEED, st.floats(0.1, 5), ALPHA, BETA, st.integers(2, 3), limits(longest=4), prefixes(), st.data())
-    def check(
-        source: list[int],
-        seed: int,
-        sharpness: float,
-        alpha: float,
-        beta: float,
-        pieces: int,
-        limits: dict[str, Any],
-        prefix: AllowedPrefix,
-        data: st.DataObject,
-    ) -> None:
-        engine = ToyEngine(pieces=pieces, seed=seed, sharpness=sharpness)
-        longest = limits["max_length"] + len(prefix)
-        options = SearchOptions(
-            **limits,
-            beam_size=min(1000, 4 * pieces**longest),
-            n_best=data.draw(st.integers(1, 8)),
-            length_penalty=alpha,
-            coverage_penalty=beta,
-        )
-        truth = brute_force(engine, source, options, prefix)
-        [hypotheses] = search(engine, [source], options, [prefix])
-        if not truth:
-            assert not any(hypothesis.finished for hypothesis in hypotheses)
-            return
-        scores = {tuple(tokens): score for score, tokens in truth}
-        searched = [scores[tuple(hypothesis.tokens)] for hypothesis in hypotheses]
-        tolerance = 1e-5 if beta else 1e-12  # read weights are float32
-        assert all(hypothesis.finished for hypothesis in hypotheses)
-        np.testing.assert_allclose(searched, [score for score, _ in truth[: options.n_best]], rtol=tolerance)
-        np.testing.assert_allclose([hypothesis.score for hypothesis in hypotheses], searched, rtol=tolerance)
-
-    check()
-
-
-@EXAMPLES
-def test_beam_equals_a_beam_without_an_early_stop(examples: int) -> None:
-    @settings(max_examples=examples, deadline=None)
-    @given(
-        st.lists(st.tuples(SOURCE, prefixes()), min_size=1, max_size=4),
-        SEED,
-        st.integers(2, 8),
-        beams(),
-        st.booleans(),
+@given(SOURCE, SEED, st.floats(0.1, 5), ALPHA, BETA, st.integers(2, 3), limits(longest=4), prefixes(), st.data())
+def test_full_beam_equals_brute_force(
+    source: list[int],
+    seed: int,
+    sharpness: float,
+    alpha: float,
+    beta: float,
+    pieces: int,
+    limits: dict[str, Any],
+    prefix: AllowedPrefix,
+    data: st.DataObject,
+) -> None:
+    engine = ToyEngine(pieces=pieces, seed=seed, sharpness=sharpness)
+    longest = limits["max_length"] + len(prefix)
+    options = SearchOptions(
+        **limits,
+        beam_size=min(1000, 4 * pieces**longest),
+        n_best=data.draw(st.integers(1, 8)),
+        length_penalty=alpha,
+        coverage_penalty=beta,
     )
-    def check(
-        lines: list[tuple[list[int], AllowedPrefix]], seed: int, pieces: int, options: SearchOptions, tied: bool
-    ) -> None:
-        engine = (TiedEngine if tied else ToyEngine)(pieces=pieces, seed=seed)
-        sources, prefixes = zip(*lines, strict=True)
-        results = search(engine, [*sources], options, prefixes)
-        for source, prefix, hypotheses in zip(sources, prefixes, results, strict=True):
-            expected = naive_beam(engine, source, options, prefix)
-            if tied and options.length_penalty:  # rounding decides between sums that should be equal
-                assert len(hypotheses) == len(expected)
-            else:
-                assert [hypothesis.tokens for hypothesis in hypotheses] == expected
-
-    check()
+    truth = brute_force(engine, source, options, prefix)
+    [hypotheses] = search(engine, [source], options, [prefix])
+    if not truth:
+        assert not any(hypothesis.finished for hypothesis in hypotheses)
+        return
+    scores = {tuple(tokens): score for score, tokens in truth}
+    searched = [scores[tuple(hypothesis.tokens)] for hypothesis in hypotheses]
+    tolerance = 1e-5 if beta else 1e-12  # read weights are float32
+    assert all(hypothesis.finished for hypothesis in hypotheses)
+    np.testing.assert_allclose(searched, [score for score, _ in truth[: options.n_best]], rtol=tolerance)
+    np.testing.assert_allclose([hypothesis.score for hypothesis in hypotheses], searched, rtol=tolerance)
 
 
-@EXAMPLES
-def test_hypotheses_are_scored_by_the_model_and_do_not_depend_on_their_batch(examples: int) -> None:
-    @settings(max_examples=examples, deadline=None)
-    @given(
-        st.lists(st.tuples(SOURCE, prefixes()), min_size=1, max_size=6),
-        SEED,
-        st.one_of(beams(), others()),
-        st.integers(1, 40),
-        st.randoms(use_true_random=False),
-    )
-    def check(
-        lines: list[tuple[list[int], AllowedPrefix]],
-        seed: int,
-        options: SearchOptions,
-        max_tokens: int,
-        random: Random,
-    ) -> None:
-        engine = ToyEngine(pieces=6, seed=seed)
-        sources, prefixes = zip(*lines, strict=True)
-        results = search(engine, [*sources], options, prefixes)
-        for rows in batches_by_length([len(source) for source in sources], max_tokens=max_tokens):
-            random.shuffle(rows)
-            part = search(engine, [sources[row] for row in rows], options, [prefixes[row] for row in rows])
-            assert part == [results[row] for row in rows]
-        for source, prefix, hypotheses in zip(sources, prefixes, results, strict=True):
-            assert len(hypotheses) <= options.n_best
-            limit = int(options.limits(np.array([len(source)]))[0]) + len(prefix)
-            scores = [hypothesis.score for hypothesis in hypotheses]
-            assert scores == sorted(scores, reverse=True)
-            assert options.temperature or len({tuple(best.tokens) for best in hypotheses}) == len(hypotheses)
-            for hypothesis in hypotheses:
-                tokens, finished = hypothesis.tokens, hypothesis.finished
-                assert len(tokens) <= limit and (finished or len(tokens) == limit)
-                assert is_allowed([*tokens, EOS] if finished else tokens, options, prefix)
-                assert not {*BANNED, EOS} & set(tokens)
-                log_prob = forced_log_prob(engine, source, tokens, finished=finished)
-                score = log_prob / float(length_penalty(len(tokens) + finished, options.length_penalty))
-                if options.coverage_penalty:
-                    weights = forced_weights(engine, source, tokens, finished=finished)
-                    score += coverage_penalty(weights, options.coverage_penalty)
-                np.testing.assert_allclose([hypothesis.log_prob, hypothesis.score], [log_prob, score], rtol=1e-5)
-                starts = [tokens[:time] for time in range(len(tokens) + 1)]
-                sums = [forced_log_prob(engine, source, start, finished=False) for start in starts]
-                steps = np.diff(sums + [log_prob] * finished)
-                np.testing.assert_allclose(hypothesis.token_log_probs, steps, rtol=1e-5, atol=1e-5)
-
-    check()
+@given(
+    st.lists(st.tuples(SOURCE, prefixes()), min_size=1, max_size=4),
+    SEED,
+    st.integers(2, 8),
+    beams(),
+    st.booleans(),
+)
+def test_beam_equals_a_beam_without_an_early_stop(
+    lines: list[tuple[list[int], AllowedPrefix]], seed: int, pieces: int, options: SearchOptions, tied: bool
+) -> None:
+    engine = (TiedEngine if tied else ToyEngine)(pieces=pieces, seed=seed)
+    sources, prefixes = zip(*lines, strict=True)
+    results = search(engine, [*sources], options, prefixes)
+    for source, prefix, hypotheses in zip(sources, prefixes, results, strict=True):
+        expected = naive_beam(engine, source, options, prefix)
+        if tied and options.length_penalty:  # rounding decides between sums that should be equal
+            assert len(hypotheses) == len(expected)
+        else:
+            assert [hypothesis.tokens for hypothesis in hypotheses] == expected
 
 
-@EXAMPLES
-def test_every_sentence_has_a_hypothesis_unless_constraints_forbid_all(examples: int) -> None:
-    @settings(max_examples=examples, deadline=None)
-    @given(st.lists(SOURCE, min_size=1, max_size=4), SEED, st.one_of(beams(), others()))
-    def check(sources: list[list[int]], seed: int, options: SearchOptions) -> None:
-        results = search(ToyEngine(pieces=3, seed=seed), sources, replace(options, no_repeat=None))
-        assert all(results)
+@given(
+    st.lists(st.tuples(SOURCE, prefixes()), min_size=1, max_size=6),
+    SEED,
+    st.one_of(beams(), others()),
+    st.integers(1, 40),
+    st.randoms(use_true_random=False),
+)
+def test_hypotheses_are_scored_by_the_model_and_do_not_depend_on_their_batch(
+    lines: list[tuple[list[int], AllowedPrefix]],
+    seed: int,
+    options: SearchOptions,
+    max_tokens: int,
+    random: Random,
+) -> None:
+    engine = ToyEngine(pieces=6, seed=seed)
+    sources, prefixes = zip(*lines, strict=True)
+    results = search(engine, [*sources], options, prefixes)
+    for rows in batches_by_length([len(source) for source in sources], max_tokens=max_tokens):
+        random.shuffle(rows)
+        part = search(engine, [sources[row] for row in rows], options, [prefixes[row] for row in rows])
+        assert part == [results[row] for row in rows]
+    for source, prefix, hypotheses in zip(sources, prefixes, results, strict=True):
+        assert len(hypotheses) <= options.n_best
+        limit = int(options.limits(np.array([len(source)]))[0]) + len(prefix)
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert options.temperature or len({tuple(best.tokens) for best in hypotheses}) == len(hypotheses)
+        for hypothesis in hypotheses:
+            tokens, finished = hypothesis.tokens, hypothesis.finished
+            assert len(tokens) <= limit and (finished or len(tokens) == limit)
+            assert is_allowed([*tokens, EOS] if finished else tokens, options, prefix)
+            assert not {*BANNED, EOS} & set(tokens)
+            log_prob = forced_log_prob(engine, source, tokens, finished=finished)
+            score = log_prob / float(length_penalty(len(tokens) + finished, options.length_penalty))
+            if options.coverage_penalty:
+                weights = forced_weights(engine, source, tokens, finished=finished)
+                score += coverage_penalty(weights, options.coverage_penalty)
+            np.testing.assert_allclose([hypothesis.log_prob, hypothesis.score], [log_prob, score], rtol=1e-5)
+            starts = [tokens[:time] for time in range(len(tokens) + 1)]
+            sums = [forced_log_prob(engine, source, start, finished=False) for start in starts]
+            steps = np.diff(sums + [log_prob] * finished)
+            np.testing.assert_allclose(hypothesis.token_log_probs, steps, rtol=1e-5, atol=1e-5)
 
-    check()
+
+@given(st.lists(SOURCE, min_size=1, max_size=4), SEED, st.one_of(beams(), others()))
+def test_every_sentence_has_a_hypothesis(sources: list[list[int]], seed: int, options: SearchOptions) -> None:
+    results = search(ToyEngine(pieces=3, seed=seed), sources, replace(options, no_repeat=None))
+    assert all(results)
