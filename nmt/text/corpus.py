@@ -128,15 +128,25 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.table)
 
-    @property
+    @cached_property
     def source_lengths(self) -> np.ndarray:
         """The source pieces of each row, without ``</s>``: int32 (rows,)."""
-        return self._source.lengths
+        return self._lengths(self._source)
 
-    @property
+    @cached_property
     def target_lengths(self) -> np.ndarray:
         """The target pieces of each row, without ``</s>``: int32 (rows,)."""
-        return self._target.lengths
+        return self._lengths(self._target)
+
+    def _lengths(self, lists: _Lists) -> np.ndarray:
+        lengths = lists.lengths()
+        self._give_back()
+        return lengths
+
+    def _give_back(self) -> None:
+        """Let the system drop the pages of the file that were read: it counts them as memory of this process."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._mapped.madvise(mmap.MADV_DONTNEED)
 
     def ids(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Return views of the (source, target) piece ids of one row: int32, without BOS and EOS."""
@@ -145,9 +155,9 @@ class Corpus:
     def batch(self, rows: Sequence[int]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the piece ids of these rows; see ``ids``."""
         self._read += len(rows)
-        if self._read > ROWS_IN_MEMORY and hasattr(mmap, "MADV_DONTNEED"):
+        if self._read > ROWS_IN_MEMORY:
             self._read = 0
-            self._mapped.madvise(mmap.MADV_DONTNEED)
+            self._give_back()
         return [self.ids(row) for row in rows]
 
     def texts(self, row: int) -> tuple[str, str]:
@@ -195,9 +205,11 @@ class _Lists:
         self._offsets = [chunk.offsets.to_numpy() for chunk in column.chunks]
         self._starts = np.cumsum([0] + [len(chunk) for chunk in column.chunks])
 
-    @cached_property
     def lengths(self) -> np.ndarray:
-        return np.concatenate([np.diff(offsets) for offsets in self._offsets])
+        lengths = np.empty(self._starts[-1], dtype=np.int32)
+        for start, offsets in zip(self._starts, self._offsets, strict=False):
+            np.subtract(offsets[1:], offsets[:-1], out=lengths[start : start + len(offsets) - 1])
+        return lengths
 
     def __getitem__(self, row: int) -> np.ndarray:
         chunk = int(np.searchsorted(self._starts, row, side="right")) - 1
