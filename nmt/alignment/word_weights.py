@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from nmt.data.links import Link
-from nmt.data.words import Span, overlapping, split_words, word_positions, words_of
+from nmt.data.words import Span, overlaps, split_words, word_positions, words_of
 from nmt.text.specials import SPACE
 from nmt.text.writing import UNSPACED
 
@@ -90,7 +90,7 @@ def _units(translation: AlignedTranslation, *, split: bool = True) -> list[tuple
         for start, stop in word_positions(text):
             is_split = split and UNSPACED.search(text, start, stop)
             units += pairwise([start, *(at for at in starts if is_split and start < at < stop), stop])
-        sides.append((units, [overlapping(units, *span) for span in spans]))
+        sides.append((units, overlaps(units, spans)))
     return sides
 
 

@@ -187,15 +187,15 @@ def shard_results_of(
 ) -> AbstractContextManager[Iterator[Done]]:
     """Return a context with the results of the shards, one for each group of lines: see ``shard_results``."""
     assert options.model is not None
-    from nmt.inference.shards import TranslateShard, shard_results
+    from nmt.inference.shards import TranslateShard, model_fingerprints, shard_results
 
     workers = options.workers or 1
     threads = options.threads or max(1, usable_cores() // workers)
-    job = TranslateShard.of(
-        translator,
-        options.model,
-        replace(options.load_settings, threads=threads),
-        search=options.search,
+    job = TranslateShard(
+        model=options.model,
+        fingerprints=model_fingerprints(translator, options.model),
+        settings=replace(options.load_settings, threads=threads),
+        search=translator.search_options(options.search, alignments=alignments),
         scores=scores,
         alignments=alignments,
         folder=Path(f"{options.output}.shards"),

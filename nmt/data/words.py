@@ -25,16 +25,21 @@ def word_positions(line: str) -> list[Span]:
     return [match.span() for match in WORD.finditer(line)]
 
 
+def overlaps(spans: Sequence[Span], parts: Iterable[Span]) -> list[range]:
+    """Return the numbers of the ``spans``, which are in order, that have characters of each part."""
+    starts, stops = [start for start, _ in spans], [stop for _, stop in spans]
+    firsts = ((bisect_right(stops, start), max(stop, start + 1)) for start, stop in parts)
+    return [range(first, max(first, bisect_left(starts, stop))) for first, stop in firsts]
+
+
 def overlapping(spans: Sequence[Span], start: int, stop: int) -> range:
-    """Return the numbers of the ``spans``, in their order, that have characters between ``start`` and ``stop``."""
-    first = bisect_right(spans, start, key=lambda span: span[1])
-    return range(first, max(first, bisect_left(spans, max(stop, start + 1), key=lambda span: span[0])))
+    """Return the numbers of the ``spans``, which are in order, that have characters between ``start`` and ``stop``."""
+    return overlaps(spans, [(start, stop)])[0]
 
 
 def words_of(line: str, parts: Iterable[Span]) -> list[range]:
     """Return the numbers of the words of a line that each part of it has characters of."""
-    positions = word_positions(line)
-    return [overlapping(positions, *part) for part in parts]
+    return overlaps(word_positions(line), parts)
 
 
 def count_words(line: str) -> int:

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 from nmt.errors import counted, print_message
 from nmt.files.atomic import Records, own_folder
@@ -54,35 +54,15 @@ class TranslateShard:
     scores: ScoreColumn
     alignments: bool
     folder: Path
-    key: str
-    """A fingerprint of everything besides its lines that the result depends on."""
+    fingerprints: list[str]
+    """Those of the model: see ``model_fingerprints``."""
 
-    @classmethod
-    def of(
-        cls,
-        translator: Translator,
-        model: str | Path | Sequence[str | Path],
-        settings: LoadSettings,
-        *,
-        search: SearchOptions,
-        scores: ScoreColumn,
-        alignments: bool,
-        folder: Path,
-    ) -> Self:
-        """Return the job for the model of ``translator``, in the folder ``model``, or for an ensemble in several."""
-        search = translator.search_options(search, alignments=alignments)
-        glossary = None if search.glossary is None else read_glossary(search.glossary).targets
-        record: list[Any] = [__version__, model_fingerprints(translator, model), asdict(search), glossary]
-        record += [asdict(replace(settings, threads=None, device="auto", trust=())), scores, alignments]
-        return cls(
-            model=model,
-            settings=settings,
-            search=search,
-            scores=scores,
-            alignments=alignments,
-            folder=folder,
-            key=fingerprint(record),
-        )
+    @cached_property
+    def key(self) -> str:
+        """A fingerprint of everything besides its lines that the result depends on."""
+        glossary = None if self.search.glossary is None else read_glossary(self.search.glossary).targets
+        settings = asdict(replace(self.settings, threads=None, device="auto", trust=()))
+        return fingerprint([__version__, glossary, asdict(self) | {"model": "", "folder": "", "settings": settings}])
 
     def stored(self, shard: Shard) -> Done | None:
         """Return the result of a shard if its record exists."""

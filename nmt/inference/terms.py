@@ -167,18 +167,15 @@ class EditedText:
         self.moved = list[Span]()  # the part of the new text that each old character has become
         self.origins = list[Span]()  # the part of the old text that each new character comes from
         texts = list[str]()
-
-        def write(new: str, start: int, stop: int) -> None:
-            at = len(self.origins)
-            self.moved += [(at, at + len(new))] * (stop - start)
-            self.origins += [(start, stop)] * len(new)
-            texts.append(new)
-
         for edit in [*edits, Edit(len(text), len(text), "")]:
-            for at in range(len(self.moved), edit.start):
-                write(text[at], at, at + 1)
-            self.starts.append(len(self.origins))
-            write(edit.text, edit.start, edit.stop)
+            kept = range(len(self.moved), edit.start)
+            self.moved += [(at, at + 1) for at in range(len(self.origins), len(self.origins) + len(kept))]
+            self.origins += [(at, at + 1) for at in kept]
+            start = len(self.origins)
+            self.starts.append(start)
+            self.moved += [(start, start + len(edit.text))] * (edit.stop - edit.start)
+            self.origins += [(edit.start, edit.stop)] * len(edit.text)
+            texts += text[kept.start : kept.stop], edit.text
         self.text = "".join(texts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -230,29 +230,36 @@ class Tokenizer:
         letters, such as a lone space sign, stands for the next character with a piece, or for the last one.
         """
         clean = clean_text(text)
-        places = list[int]()  # in ``text``, of each character of ``clean``
-        words = list[int]()  # −1 for spaces, and for words that normalisation removes
         unchanged = self._model.normalize(clean).replace(SPACE, " ").strip(" ") == clean  # most lines
-        for number, match in enumerate(re.finditer(r"\S+", text)):
-            places += range(match.start(), match.end() + 1)
-            words += [number if unchanged or self.normalise(match[0]) else -1] * len(match[0]) + [-1]
+        places: Sequence[int] = range(len(text) + 1)  # in ``text``, of each character of ``clean``
+        if clean != text:
+            places = [at for match in re.finditer(r"\S+", text) for at in range(match.start(), match.end() + 1)]
+        words = [] if unchanged else self._kept_words(clean)
         spans = list[Span | None]()
         mapping = self._model.encode(clean, return_type="offset_mapping")
         for piece, (start, stop) in zip(mapping["pieces"], mapping["offsets"], strict=True):
-            # All pieces of a character but the last have an empty range at its place. A space may include letters
-            # that disappear.
-            inside = [at for at in range(start, max(stop, start + 1)) if at < len(words) and words[at] >= 0]
+            # All pieces of a character but the last have an empty range at its place.
+            part = clean[start : max(stop, start + 1)]
+            inside: Sequence[int] = range(start + len(part) - len(part.lstrip()), start + len(part.rstrip()))
             count = len(piece.replace(SPACE, " ").split())
-            numbers = sorted({words[at] for at in inside})
-            numbers = numbers[-count:] if piece.startswith(SPACE) else numbers[:count]
-            inside = [at for at in inside if words[at] in numbers] if count else []
-            spans.append((places[inside[0]], places[inside[-1]] + 1) if inside else None)
+            if not unchanged:  # a space may include letters that disappear
+                numbers = sorted({words[at] for at in inside} - {-1})
+                numbers = numbers[-count:] if piece.startswith(SPACE) else numbers[:count]
+                inside = [at for at in inside if words[at] in numbers]
+            spans.append((places[inside[0]], places[inside[-1]] + 1) if count and inside else None)
         following = max((span[1] for span in spans if span), default=0) - 1
         known = list[Span]()
         for span in reversed(spans):
             known.append(span or (following, following))
             following = known[-1][0]
         return known[::-1]
+
+    def _kept_words(self, clean: str) -> list[int]:
+        """Return the word of each character, −1 for spaces and for words that normalisation removes."""
+        words = list[int]()
+        for number, word in enumerate(clean.split(" ")):
+            words += [number if self.normalise(word) else -1] * len(word) + [-1]
+        return words
 
     def decoded_spans(self, ids: Iterable[int], *, unknown: str = "") -> list[Span]:
         """Return the part of ``decode(ids, unknown=unknown)`` that each piece spells.

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import MEMORY, forced_log_prob, refusal, save_random, tiny_config, write_lines
+from builders import MEMORY, forced_log_prob, refusal, save_random, tiny_config
 from inference.conftest import WORDS
 
-from nmt.commands.translate import translate
 from nmt.inference.ensemble import best_pieces
 from nmt.inference.onnx.export import ENGINES
 from nmt.inference.translation import Translation
@@ -83,14 +82,6 @@ def test_scores_are_means_and_do_not_depend_on_the_batch(folders: dict[str, Path
             scores = [forced_log_prob(member, line, best.tokens) for member in members]
             assert best.log_prob == pytest.approx(np.mean(scores), rel=1e-4)
             assert best.text.startswith(prefix)
-
-
-@pytest.mark.thorough
-def test_command_translates_with_an_ensemble(folders: dict[str, Path], tmp_path: Path) -> None:
-    source, output = write_lines(tmp_path / "in.txt", LINES), tmp_path / "out.txt"
-    models = [str(folders[name]) for name in MEMBERS]
-    translate([f"model=[{','.join(models)}]", "engine=torch", f"input={source}", f"output={output}", "workers=2"])
-    assert output.read_text("utf-8").splitlines() == Translator.load(models, engine="torch").texts(LINES)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from inference.random_translators import TOKENIZER, tiny_translator
 
 from nmt.errors import SourceTooLong, UserError
 from nmt.inference import forced_decoding, translator
-from nmt.inference.bulk import run_in_halves
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx.export import export
@@ -94,20 +93,6 @@ def test_pair_whose_alignment_needs_more_than_the_free_memory_is_reported(
     monkeypatch.setattr(forced_decoding, "available_memory", lambda: 290 * pieces * forced_decoding.BYTES_PER_SCORE)
     links = forced_links(tiny_translator("attention=bahdanau"), [*LINES, LONG], [*TARGETS, LONG], on_failure=on_failure)
     assert failures == [(5, NO_MEMORY)] and [bool(pairs) for pairs in links] == [True, False, True, True, True, False]
-
-
-def test_batches_are_halved_until_they_fit() -> None:
-    sizes = []
-
-    def run(rows: slice) -> list[int]:
-        size = rows.stop - rows.start
-        sizes.append(size)
-        if size > 3:
-            raise MemoryError
-        return list(range(rows.start, rows.stop))
-
-    assert list(run_in_halves(run, ["line"] * 10)) == list(range(10))
-    assert sizes == [10, 5, 2, 3, 5, 2, 3] and list(run_in_halves(run, [])) == []
 
 
 @pytest.fixture(scope="module")

@@ -219,17 +219,14 @@ def forge(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], objec
 NAME = "encoder.forwards.0.weight_hh_l0"
 CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "newer format": lambda about, _: about.update(format=2),
-    "no base": lambda about, _: about.pop("base"),
     "not a number": lambda about, _: about.update(scale="x"),
-    "infinite": lambda about, _: about.update(scale=float("inf")),
     "digest": lambda about, _: about.update(digest="0"),
-    "unknown": lambda _, t: t.update({"x.A": torch.ones(2, 8), "x.B": torch.ones(8, 2)}),
     "one half": lambda _, t: t.pop(f"{NAME}.A"),
     "shape": lambda _, t: t.update({f"{NAME}.A": torch.ones(2, 5)}),
     "NaN": lambda _, t: t[f"{NAME}.B"].fill_(float("nan")),
     **{
         f"base in {place[:20]!r}": lambda about, _, place=place: about.update(base_folder=place, base="0" * 64)
-        for place in ("../b", "\0", "x" * 5000, "/dev/zero")
+        for place in ("../b", "\0", "/dev/zero")
     },
 }
 

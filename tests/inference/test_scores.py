@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sacrebleu
 from builders import refusal
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.errors import UserError
@@ -84,14 +84,6 @@ def test_ter_of_a_text_without_spaces_counts_characters() -> None:
     assert scores.ter == pytest.approx(100 / len(THAI)) and "|tok:char+tercom|" in scores.signatures["ter"]
     # A tokenizer of words means that spaces separate words: sacrebleu's own TER.
     assert corpus_scores([THAI[:-1]], [THAI], ter=True, tokenizer="none").ter == 100
-
-
-@settings(max_examples=30)
-@given(st.lists(st.lists(st.text("abcdeäöüßжийגדהقشک", min_size=1, max_size=9), min_size=4, max_size=9), min_size=1))
-def test_languages_with_spaces_keep_13a(lines: list[list[str]]) -> None:
-    references = [" ".join(words) for words in lines]
-    assert choose_tokenizer(references) == ("13a", None)
-    assert corpus_scores(references, references).bleu == pytest.approx(100)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from builders import LUONG, expect_error, save_random, tiny_config
 from nmt.errors import UserError
 from nmt.inference import shards
 from nmt.inference.engines import LoadSettings
-from nmt.inference.shards import Shard, TranslateShard, shard_results
+from nmt.inference.shards import Shard, TranslateShard, model_fingerprints, shard_results
 from nmt.inference.translation import output_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -61,7 +61,15 @@ def output(run: Path, folder: Path, lines: list[str], *, stop: int = 99, search:
             yield [line]
 
     translator = Translator.load(run, engine="torch", threads=1)
-    job = TranslateShard.of(translator, run, SETTINGS, search=search, scores=False, alignments=False, folder=folder)
+    job = TranslateShard(
+        model=run,
+        fingerprints=model_fingerprints(translator, run),
+        settings=SETTINGS,
+        search=search,
+        scores=False,
+        alignments=False,
+        folder=folder,
+    )
     with shard_results(translator, job, groups(), 1) as results:
         return [line.rpartition(" ")[0] for done in results for line in done.output]  # without scores
 
