@@ -239,7 +239,8 @@ def test_point_of_the_curve_is_the_mean_of_all_pieces_since_the_last_one(
         return loss, parts
 
     monkeypatch.setattr(TranslationTask, "losses", losses)
-    train([*WORDS, "data.train_pairs=200", "batches.max_tokens=100", "batches.accumulate=3", "training.max_epochs=6"])
+    words = ["data.train_pairs=200", "batches.max_tokens=100", "batches.accumulate=2", "training.decode_sentences=0"]
+    train([*WORDS, *words, "training.monitor=valid_loss"])
     logged = [(int(row["step"]), float(row["train_loss"])) for row in metrics(run, "train_loss")]
     assert len(logged) >= 2
     for last, loss in logged:
