@@ -18,7 +18,7 @@ from nmt.data.text_files import STDIN as STDIN
 from nmt.data.text_files import decode_lines, read_lines
 from nmt.errors import UserError, print_message
 from nmt.files.atomic import compressed, replace_file
-from nmt.files.compression import COMPRESSED
+from nmt.files.reading import COMPRESSED
 
 GROUP = 512  # lines translated together: enough to fill batches, few enough for early results
 BLOCK_BYTES = 1 << 18  # read from a pipe at a time

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nmt.data.filters import Filters
+from nmt.data.filters import Filters, language_problems
 from nmt.data.from_python import column_problem, rows_as_pairs
 from nmt.data.invisible import remove_invisible
-from nmt.data.languages import language_problems
 from nmt.data.links import as_links, require_inside
 from nmt.data.pair import MissingPair, Pair
 from nmt.errors import UserError

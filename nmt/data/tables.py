@@ -12,7 +12,7 @@ from typing import Any
 from nmt.data.from_python import NESTED, column_problem, rows_as_pairs
 from nmt.data.text_files import missing_problem, read_lines
 from nmt.errors import UserError, reason
-from nmt.files.compression import format_ending, opener
+from nmt.files.reading import format_ending, opener
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
 BLOCK_BYTES = 1 << 24  # a row must be shorter

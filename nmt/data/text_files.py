@@ -13,7 +13,7 @@ from typing import Any
 from nmt.data.links import Links, parse_links, require_links
 from nmt.data.pair import Pair
 from nmt.errors import UserError, counted
-from nmt.files.compression import is_damage, opener
+from nmt.files.reading import is_damage, opener
 
 STDIN = "<stdin>"
 _opened: list[Any] = []  # the stdin that was read last

@@ -14,8 +14,7 @@ from typing import Any, BinaryIO
 
 from nmt.errors import UserError, suggest_fix
 from nmt.files.checksum import checksum
-from nmt.files.compression import opener
-from nmt.files.reading import open_regular
+from nmt.files.reading import open_regular, opener
 
 LOCK_FILE = ".lock"
 BUSY = "another process is training into it; wait until it ends, or choose another name="  # of the folders in runs/

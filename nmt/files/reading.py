@@ -1,4 +1,4 @@
-"""Read files of folders that may come from a stranger: regular files only, of bounded size, and plain data.
+"""Read compressed files, and those of folders that may come from a stranger: regular, of bounded size, plain data.
 
 Functions raise OSError or ValueError; the caller knows what the file is, and turns both into a UserError.
 """
@@ -6,8 +6,10 @@ Functions raise OSError or ValueError; the caller knows what the file is, and tu
 from __future__ import annotations
 
 import errno
+import gzip
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import ZIP_STORED, BadZipFile, ZipFile
@@ -17,6 +19,8 @@ MAX_BYTES = 1 << 18
 MAX_DEPTH = 32
 MAX_VALUES = 50_000
 MAX_INTEGER = 1 << 64
+COMPRESSED = (".gz", ".xz", ".bz2")
+"""Ends of names. Python reads and writes these compressions itself."""
 FOLDER_ATTRIBUTE = 0x10  # of MS-DOS, in the list of members
 
 
@@ -85,3 +89,33 @@ def check_members(archive: ZipFile, path: Path) -> None:
         raise BadZipFile("its members are compressed or overlap")
     if any(member.is_dir() or member.external_attr & FOLDER_ATTRIBUTE for member in members):
         raise BadZipFile("it has folders")
+
+
+def format_ending(name: str) -> str:
+    """Return the ending of a file's name that says its format: in lower case, without that of a compression."""
+    return Path(Path(name).stem if name.endswith(COMPRESSED) else name).suffix.lower()
+
+
+def opener(path: str) -> Callable[..., Any]:
+    """Return the function that opens the file for bytes or text: ``open``, or the function for the ending of its name.
+
+    The modules are imported on use, because the first line of a translation waits for imports.
+    """
+    if path.endswith(".gz"):
+        return gzip.open
+    if path.endswith(".xz"):
+        import lzma
+
+        return lzma.open
+    if path.endswith(".bz2"):
+        import bz2
+
+        return bz2.open
+    return open
+
+
+def is_damage(error: Exception) -> bool:
+    """Return whether the error says that compressed data is damaged, and not that a file cannot be read."""
+    if isinstance(error, OSError):
+        return error.errno is None  # of gzip and bz2
+    return isinstance(error, EOFError | zlib.error) or type(error).__name__ == "LZMAError"

@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from nmt.data.languages import identify
+from nmt.data.filters import identify
 from nmt.documents import Segments, split_text
 from nmt.errors import UserError, print_message
 from nmt.inference.bulk import Failure

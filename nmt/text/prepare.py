@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from nmt.data.filters import TEST_FILTERS, Filters
+from nmt.data.filters import TEST_FILTERS, Duplicates, Filters
 from nmt.data.invisible import Invisible
 from nmt.data.pair import Pair
 from nmt.data.sources import PARTS
-from nmt.errors import UserError, counted, print_message, printable
+from nmt.errors import UserError, counted, printable
 from nmt.files.atomic import make_folder, write_bytes, write_lines
 from nmt.files.checksum import checksum, require_format, verify_file
 from nmt.files.reading import read_json
@@ -21,13 +23,11 @@ from nmt.settings.build import build, plain, problems
 from nmt.system.progress import Progress
 from nmt.text.corpus import FIX, Corpus, write_corpus
 from nmt.text.coverage import PairCounts
-from nmt.text.duplicates import Overlap, without_duplicates
 from nmt.text.tokenizer import Tokenizer, TokenizerSettings
 
 TOKENIZER_FILES = ("source.model", "target.model")
 SETTINGS_FILE = "settings.json"
 FORMAT = 3
-MANY_PAIRS = 50_000  # from this number on, a message says that the tokenizer is learning: it takes many seconds
 SHOWN = 80  # characters of the pieces of a sentence
 SAMPLE_PAIRS = 200_000  # a tokenizer learns from at most this many training pairs
 SEED = 1  # of the sample
@@ -103,8 +103,6 @@ def prepare(
     """
     scan = scan_pairs(parts["train"])
     make_folder(folder)
-    if tokenizers is None and len(scan.sample) >= MANY_PAIRS:
-        print_message(f"tokenizer: learning pieces from {counted(len(scan.sample), 'pair')} …")
     sides = [pair.source for pair in scan.sample], [pair.target for pair in scan.sample]
     source, target = tokenizers or tokenizer.train(*sides)
     for name, model in zip(TOKENIZER_FILES, (source, target), strict=True):
@@ -162,13 +160,9 @@ def reading_problems(prepared: Prepared, *, setting: str | None = None) -> list[
 
 def _advice(settings: TokenizerSettings, part: str, setting: str | None) -> str:
     """Return the fix for a side of a part that its tokenizer cannot read."""
-    if setting is not None:
-        return f"start from a model that knows this text, or train a new one without {setting}"
-    if settings.model is not None:
-        return "choose another tokenizer.model, or remove it to train one on this text"
-    if part != "train":
-        return f"the training text has no such characters: give {part} text in the same language, or train on such text"
-    return "raise tokenizer.character_coverage"
+    if setting is not None or settings.model is not None:
+        return f"train a new tokenizer, without {setting or 'tokenizer.model='}"
+    return "raise tokenizer.character_coverage" if part == "train" else "train on such text, or give other text"
 
 
 def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepared:
@@ -232,3 +226,59 @@ def missing_parts(folder: Path, needed: Iterable[str]) -> list[str]:
 def text_checksum(folder: Path) -> int | None:
     """Return the checksum of the prepared text in ``folder``, or None if it has no ``settings.json``."""
     return read_settings(folder).checksum if (folder / SETTINGS_FILE).is_file() else None
+
+
+def without_duplicates(pairs: Iterable[Pair], kind: Duplicates | None, counts: PairCounts) -> Iterator[Pair]:
+    """Yield the pairs without later copies of the same pair, and count the copies in ``counts``.
+
+    ``near`` compares only the letters of both sides, without case. Two different pairs are taken for copies if their
+    64-bit hashes are equal: among 50 million pairs the probability is below 1 in 10,000.
+    """
+    seen = set[bytes]()
+    for pair in pairs:
+        if kind is not None and pair.source.strip() and pair.target.strip():  # empty sides have their own count
+            digest = _hash(pair, kind)
+            if digest in seen:
+                counts.dropped["duplicate" if kind == "exact" else "near duplicate"] += 1
+                continue
+            seen.add(digest)
+        yield pair
+
+
+def _hash(pair: Pair, kind: Duplicates) -> bytes:
+    sides = pair[:2] if kind == "exact" else (_letters(pair.source), _letters(pair.target))
+    text = f"{len(sides[0])} {sides[0]}{sides[1]}"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def _letters(text: str) -> str:
+    """Return the letters of the text in one case; a text without letters stays as it is."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(character for character in folded if unicodedata.category(character)[0] in "LM") or text
+
+
+class Overlap:
+    """Compares ``parts`` with the training pairs that pass through ``watch``, without spaces at their ends."""
+
+    def __init__(self, parts: Mapping[str, Sequence[Pair]]) -> None:
+        self._parts = {part: [_sides(pair) for pair in pairs] for part, pairs in parts.items()}
+        self._sources = {source for sides in self._parts.values() for source, _ in sides if source}
+        self._common: dict[str, set[str]] = {}
+
+    def watch(self, train: Iterable[Pair]) -> Iterator[Pair]:
+        """Yield the training pairs, and remember those whose source a part has."""
+        for pair in train:
+            source = pair.source.strip()
+            if source in self._sources:
+                self._common.setdefault(source, set()).add(pair.target.strip())
+            yield pair
+
+    def count(self, pair_counts: Mapping[str, PairCounts]) -> None:
+        """Store the counts of each part in ``pair_counts``."""
+        for part, sides in self._parts.items():
+            pair_counts[part].sources_in_train = sum(source in self._common for source, _ in sides)
+            pair_counts[part].in_train = sum(target in self._common.get(source, ()) for source, target in sides)
+
+
+def _sides(pair: Pair) -> tuple[str, str]:
+    return pair.source.strip(), pair.target.strip()

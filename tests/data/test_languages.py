@@ -8,7 +8,7 @@ import pytest
 from builders import expect_error
 
 from nmt.config.compose import train_config
-from nmt.data import languages
+from nmt.data import filters
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair
 
@@ -50,5 +50,5 @@ def test_unknown_languages_are_reported_before_any_work() -> None:
 
 def test_missing_package_is_reported_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
-    languages._identifier.cache_clear()
+    filters._identifier.cache_clear()
     expect_error("data.languages", train_config, ["data.languages=[en,de]"])

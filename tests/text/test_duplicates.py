@@ -10,7 +10,7 @@ from small_text import prepared_text, random_pairs
 
 from nmt.data.pair import Pair
 from nmt.text.coverage import PairCounts
-from nmt.text.duplicates import Duplicates, without_duplicates
+from nmt.text.prepare import Duplicates, without_duplicates
 
 
 def distinct(pairs: list[Pair], kind: Duplicates | None) -> tuple[list[Pair], PairCounts]:

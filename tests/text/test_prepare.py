@@ -16,8 +16,7 @@ from nmt.data.filters import Duplicates, Filters
 from nmt.data.pair import Pair
 from nmt.text import prepare as module
 from nmt.text.coverage import PairCounts
-from nmt.text.duplicates import Overlap
-from nmt.text.prepare import open_prepared, prepare, scan_pairs
+from nmt.text.prepare import Overlap, open_prepared, prepare, scan_pairs
 
 
 def test_a_small_corpus_is_its_own_sample() -> None:
