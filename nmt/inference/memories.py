@@ -72,7 +72,7 @@ def encode_line(
     for first in range(0, len(ids), size):
         row = torch.tensor([ids[first : first + size]], device=_device(translator.trained))
         mask = torch.ones_like(row, dtype=torch.bool)
-        encoded = model.encode(row, mask, trace=trace, resumable=model.resumable, before=encoded)
+        encoded = model.encode(row, mask, trace=trace, before=encoded)
     assert encoded is not None
     return EncodedLine(Source(*encoded), sentence_seed(ids), translator.visible(line) if trace else None)
 

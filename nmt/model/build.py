@@ -60,38 +60,35 @@ def build_model(
         nn.init.normal_(embedding.weight, std=0.1)
         with torch.no_grad():
             embedding.weight[PAD] = 0
-    parts, problems = _parts(settings, target, longest_source, trust)
-    if problems:
-        raise UserError(problems[0])
+    parts: dict[str, Any] = {}
+    for problem in _fill(parts, settings, target, longest_source, trust):
+        raise UserError(problem)
     return Seq2Seq(embedding=source, **parts)
 
 
-def _parts(
-    settings: ModelSettings, embedding: nn.Embedding, longest_source: int, trust: Sequence[str]
-) -> tuple[dict[str, Any], list[str]]:
-    """Return encoder, attention and decoder with this embedding of the target, and the errors of their constructors.
+def _fill(
+    parts: dict[str, Any], settings: ModelSettings, embedding: nn.Embedding, longest_source: int, trust: Sequence[str]
+) -> Iterator[str]:
+    """Add encoder, attention and decoder with this embedding of the target; yield the errors of their constructors.
 
     If the encoder is refused, the others are built for the encoder size that the settings give.
     """
-    query_size = setting(settings.decoder, "hidden_size", DECODER, trust=trust)
-    state_size = setting(settings.encoder, "hidden_size", ENCODER, trust=trust)
-    parts: dict[str, Any] = {}
-    problems = []
     new = partial(_construct, settings, trust)
+    query_size = setting(settings.decoder, "hidden_size", DECODER, trust=trust)
     try:
         parts["encoder"] = new("encoder", embedding_size=embedding.embedding_dim, max_length=longest_source)
         state_size = parts["encoder"].state_size
     except ValueError as error:
-        problems.append(str(error))
-    if state_size is None:
-        return parts, problems
+        yield str(error)
+        state_size = setting(settings.encoder, "hidden_size", ENCODER, trust=trust)
+        if state_size is None:
+            return
     try:
         attention = new("attention", state_size=state_size, query_size=query_size, max_length=longest_source)
         decoder = new("decoder", embedding=embedding, attention=attention, state_size=state_size)
         parts |= {"attention": attention, "decoder": decoder}
     except ValueError as error:
-        problems.append(str(error))
-    return parts, problems
+        yield str(error)
 
 
 def _construct(settings: ModelSettings, trust: Sequence[str], group: str, **supplied: Any) -> Any:
@@ -152,6 +149,4 @@ def size_problems(settings: ModelSettings, *, vocabulary: int, trust: Sequence[s
         yield f"decoder._target_={settings.decoder['_target_']}: must have a hidden_size, which attention is built for"
         return
     with torch.device("meta"), SkipInitialisation():
-        embedding = nn.Embedding(vocabulary, settings.embeddings.size)
-        _, problems = _parts(settings, embedding, 8, trust)
-    yield from problems
+        yield from list(_fill({}, settings, nn.Embedding(vocabulary, settings.embeddings.size), 8, trust))

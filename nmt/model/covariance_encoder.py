@@ -46,12 +46,10 @@ class CovarianceGRUEncoder(nn.Module):
         sizes = (hidden_size if layer else embedding_size for layer in range(layers))
         self.layers = nn.ModuleList(nn.GRU(size + hidden_size, hidden_size, batch_first=True) for size in sizes)
 
-    def forward(
-        self, embedded: Tensor, mask: Tensor, state: Final | None = None, *, resumable: bool = False
-    ) -> tuple[Tensor, Final]:
+    def forward(self, embedded: Tensor, mask: Tensor, state: Final | None = None) -> tuple[Tensor, Final]:
         """Return the states (B, S, E) and the final state; see ``RecurrentEncoder.forward``.
 
-        The ``cell`` of a final state that can be continued holds C, as (B, L, E, E).
+        The ``cell`` of the final state holds C, as (B, L, E, E).
         """
         states, last = embedded, (mask.sum(1) - 1).clamp(min=0)[:, None]
         ends = []
@@ -64,8 +62,7 @@ class CovarianceGRUEncoder(nn.Module):
             states, covariance = self._run(layer, states, start, covariance)
             ends.append(take(states, last))
             covariances.append(covariance)
-        cell = torch.stack(covariances, dim=1) if resumable or state is not None else None
-        return states, Final(torch.cat(ends, dim=1), cell)
+        return states, Final(torch.cat(ends, dim=1), torch.stack(covariances, dim=1))
 
     def _run(self, layer: int, inputs: Tensor, hidden: Tensor, covariance: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the states (B, S, E) of a layer and the last C (B, E, E), from hidden (B, E) and C on."""

@@ -13,7 +13,7 @@ from nmt.settings.arguments import Layers, Share, Size, check_arguments
 
 
 class Final(NamedTuple):
-    """State of the encoder after the last real piece of each sentence."""
+    """State of the encoder after the last real piece of each sentence, and what continues a source without padding."""
 
     hidden: Tensor  # (B, L, E)
     cell: Tensor | None = None  # (B, L, …)  other numbers that continue a source, such as the cells of LSTMs
@@ -58,48 +58,34 @@ class RecurrentEncoder(nn.Module):
         self.forwards = stack(layers)
         self.backwards = stack(layers if bidirectional else 0)
 
-    def forward(
-        self, embedded: Tensor, mask: Tensor, state: Final | None = None, *, resumable: bool = False
-    ) -> tuple[Tensor, Final]:
+    def forward(self, embedded: Tensor, mask: Tensor, state: Final | None = None) -> tuple[Tensor, Final]:
         """Return the states (B, S, E) and the final state, for embedded (B, S, X) and mask (B, S).
 
         The mask is True where real, and real pieces come first. ``state`` continues from an earlier part of the same
-        source. ``resumable`` returns a final state that can be continued. In both cases, sources must have no padding.
-        Raises ValueError if a bidirectional encoder is asked to continue.
+        source, which had no padding. Raises ValueError if a bidirectional encoder is asked to continue.
         """
-        if state is None and (self.bidirectional or not resumable):
-            return self._complete(embedded, mask)
-        if self.bidirectional:
+        if self.bidirectional and state is not None:
             raise ValueError(
                 "encoder.bidirectional=true: cannot continue a source, because the backward direction starts at its "
                 "end; encode the complete source, or use encoder.bidirectional=false"
             )
-        return self._part(embedded, state)
-
-    def _complete(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
-        lengths = mask.sum(1)
+        states, lengths = embedded, mask.sum(1)
         mirror = reversal(lengths, mask.shape[1])
         last = (lengths - 1).clamp(min=0)[:, None]
-        ends = []
+        ends, cells = [], []
         for layer, recurrent in enumerate(self.forwards):
             if layer:
                 states = self.dropout(states)
-            outputs = [recurrent(states)[0]]
+            start = [] if state is None else [part[:, layer][None].contiguous() for part in state if part is not None]
+            output, end = recurrent(states, torch_state(start) if start else None)
+            outputs = [output]
             if self.bidirectional:
                 outputs.append(self.backwards[layer](take(states, mirror))[0])
+            elif isinstance(end, tuple):
+                cells.append(end[1])
             ends.append(torch.cat([take(output, last) for output in outputs], dim=2))
-            states = torch.cat([outputs[0], *(take(mirrored, mirror) for mirrored in outputs[1:])], dim=2)
-        return states, Final(torch.cat(ends, dim=1))
-
-    def _part(self, states: Tensor, state: Final | None) -> tuple[Tensor, Final]:
-        ends = []
-        for layer, recurrent in enumerate(self.forwards):
-            if layer:
-                states = self.dropout(states)
-            before = [] if state is None else [part[:, layer][None].contiguous() for part in state if part is not None]
-            states, end = recurrent(states, torch_state(before) if before else None)
-            ends.append(end if isinstance(end, tuple) else (end,))
-        return states, Final(*(torch.cat(parts).transpose(0, 1) for parts in zip(*ends, strict=True)))
+            states = torch.cat([output, *(take(mirrored, mirror) for mirrored in outputs[1:])], dim=2)
+        return states, Final(torch.cat(ends, dim=1), torch.cat(cells).transpose(0, 1) if cells else None)
 
 
 class LSTMEncoder(RecurrentEncoder):

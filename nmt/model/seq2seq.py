@@ -30,27 +30,21 @@ class Seq2Seq(nn.Module):
         return bool(getattr(self.encoder, "resumable", False))
 
     def encode(
-        self,
-        ids: Tensor,
-        mask: Tensor,
-        *,
-        trace: bool = False,
-        resumable: bool = False,
-        before: tuple[Memory, Final] | None = None,
+        self, ids: Tensor, mask: Tensor, *, trace: bool = False, before: tuple[Memory, Final] | None = None
     ) -> tuple[Memory, Final]:
         """Return the memory of each source and the encoder's final state; ids and mask (B, S).
 
-        ``before`` is the result for an earlier part of the same sources, encoded with ``resumable=True``. This way a
-        source of any length can be encoded part by part; the parts have no padding. Raises ValueError if the encoder or
-        the attention needs the complete source at once.
+        ``before`` is the result for an earlier part of the same sources, which had no padding. This way a source of any
+        length can be encoded part by part. Raises ValueError if the encoder or the attention needs the complete source
+        at once.
         """
         embedded = self.encoder.dropout(self.embedding(ids))
         if before is None:
-            settings = {"resumable": True} if resumable else {}  # other encoders need not accept it
-            states, final = self.encoder(embedded, mask, **settings)
+            states, final = self.encoder(embedded, mask)
             return self.attention.write(states, mask, trace=trace), final
-        states, final = self.encoder(embedded, mask, before[1])
-        return self.attention.append(before[0], states, mask), final
+        memory, state = before
+        states, final = self.encoder(embedded, mask, state)
+        return self.attention.append(memory, states, mask), final
 
     def forward(self, source: Tensor, mask: Tensor, target: Tensor, *, trace: bool = False) -> tuple[Tensor, Tensor]:
         """Return logits (B, T, V) and read weights (B, T, R) of given targets, which start with BOS."""

@@ -398,10 +398,8 @@ def test_forged_shortlist_is_refused(tmp_path: Path, change: dict[str, np.ndarra
 class MyEncoder(LSTMEncoder):
     """An encoder that doubles the states, which no exported graph does."""
 
-    def forward(
-        self, embedded: Tensor, mask: Tensor, state: Final | None = None, *, resumable: bool = False
-    ) -> tuple[Tensor, Final]:
-        states, final = super().forward(embedded, mask, state, resumable=resumable)
+    def forward(self, embedded: Tensor, mask: Tensor, state: Final | None = None) -> tuple[Tensor, Final]:
+        states, final = super().forward(embedded, mask, state)
         return 2 * states, final
 
 

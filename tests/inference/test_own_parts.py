@@ -58,15 +58,13 @@ class RunningSum(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.project = nn.Linear(embedding_size, hidden_size)
 
-    def forward(
-        self, embedded: Tensor, mask: Tensor, state: Final | None = None, *, resumable: bool = False
-    ) -> tuple[Tensor, Final]:
+    def forward(self, embedded: Tensor, mask: Tensor, state: Final | None = None) -> tuple[Tensor, Final]:
         sums = self.project(embedded).masked_fill(~mask[..., None], 0).cumsum(1)
         if state is not None:
             assert state.cell is not None
             sums = sums + state.cell
         last = sums[:, -1:]
-        return tanh(sums), Final(tanh(last), last if resumable or state is not None else None)
+        return tanh(sums), Final(tanh(last), last)
 
 
 @pytest.fixture

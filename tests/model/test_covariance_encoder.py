@@ -51,7 +51,7 @@ def test_states_equal_a_naive_loop(settings: dict[str, int], chunk: int, monkeyp
     embedded, mask = sources(padding=3)
     states, final = encoder(embedded, mask)
     for row, length in enumerate(LENGTHS):
-        alone = encoder(embedded[row : row + 1, :length], mask[row : row + 1, :length], resumable=True)[1]
+        alone = encoder(embedded[row : row + 1, :length], mask[row : row + 1, :length])[1]
         *expected, covariance = naive(encoder, embedded[row, :length])
         torch.testing.assert_close([states[row, :length], final.hidden[row]], expected)
         torch.testing.assert_close(alone.cell[0], covariance)
@@ -62,11 +62,11 @@ def test_source_in_parts_equals_one_call(settings: dict[str, int]) -> None:
     encoder = build(**settings)
     embedded = sources()[0]
     mask = torch.ones_like(embedded[..., 0], dtype=torch.bool)
-    states, end = encoder(embedded, mask, resumable=True)
+    states, end = encoder(embedded, mask)
     parts = []
     state = None
     for part in (slice(0, 1), slice(1, 4), slice(4, 9)):
-        output, state = encoder(embedded[:, part], mask[:, part], state, resumable=True)
+        output, state = encoder(embedded[:, part], mask[:, part], state)
         parts.append(output)
     torch.testing.assert_close(torch.cat(parts, dim=1), states)
     torch.testing.assert_close(state, end)
@@ -80,7 +80,7 @@ def test_gradients_equal_finite_differences(settings: dict[str, int], monkeypatc
     mask = torch.arange(5) < torch.tensor([5, 1, 3])[:, None]
 
     def states(embedded: Tensor, *_: Tensor) -> Tensor:
-        output, final = encoder(embedded, mask, resumable=True)
+        output, final = encoder(embedded, mask)
         return torch.cat([output[mask].flatten(), final.hidden.flatten(), final.cell.flatten()])
 
     assert torch.autograd.gradcheck(states, (embedded, *encoder.parameters()), fast_mode=True)

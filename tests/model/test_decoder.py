@@ -102,7 +102,7 @@ def test_parts_of_sources_have_the_states_of_one_call(unit: str) -> None:
     expected, end = model.encoder(embedded, mask)
     parts, state = [], None
     for part, part_mask in zip(embedded.split(2, dim=1), mask.split(2, dim=1), strict=True):
-        states, state = model.encoder(part, part_mask, state, resumable=True)
+        states, state = model.encoder(part, part_mask, state)
         parts.append(states)
     torch.testing.assert_close(torch.cat(parts, dim=1), expected)
     torch.testing.assert_close(state.hidden, end.hidden)
