@@ -93,16 +93,13 @@ def _summary(prepared: Prepared, folder: Path, data: Mapping[str, Any]) -> Itera
 
     Warnings about text that a tokenizer cannot read are printed.
     """
-    from nmt.text.prepare import piece_lines, reading_problems
+    from nmt.text.prepare import reading_problems
 
     for problem in reading_problems(prepared):
         print_message(f"warning: {problem}")
     for part, counts in prepared.pair_counts.items():
         for line in counts.lines():
             yield f"{part}: {line}"
-    if prepared.sampled is not None:
-        yield f"tokenizer: learned from a random sample of {counted(prepared.sampled, 'training pair')}"
-    yield from piece_lines(prepared)
     if prepared.source is prepared.target:
         yield f"vocabulary: {counted(len(prepared.source), 'piece')}, shared by both sides"
     else:

@@ -15,7 +15,7 @@ from nmt.data.filters import TEST_FILTERS, Duplicates, Filters
 from nmt.data.invisible import Invisible
 from nmt.data.pair import Pair
 from nmt.data.sources import PARTS
-from nmt.errors import UserError, counted, printable
+from nmt.errors import UserError, counted
 from nmt.files.atomic import make_folder, write_bytes, write_lines
 from nmt.files.checksum import checksum, require_format, verify_file
 from nmt.files.reading import read_json
@@ -28,26 +28,12 @@ from nmt.text.tokenizer import Tokenizer, TokenizerSettings
 TOKENIZER_FILES = ("source.model", "target.model")
 SETTINGS_FILE = "settings.json"
 FORMAT = 3
-SHOWN = 80  # characters of the pieces of a sentence
 SAMPLE_PAIRS = 200_000  # a tokenizer learns from at most this many training pairs
 SEED = 1  # of the sample
 
 
-@dataclass
-class Scan:
-    """The number of training pairs, and a random ``sample`` of them in their order."""
-
-    count: int
-    sample: list[Pair]
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the sample holds every pair."""
-        return len(self.sample) == self.count
-
-
-def scan_pairs(pairs: Iterable[Pair]) -> Scan:
-    """Return the scan of the pairs. All pairs are equally likely in its sample (Vitter's algorithm R)."""
+def sample_pairs(pairs: Iterable[Pair]) -> tuple[int, list[Pair]]:
+    """Return the number of pairs, and at most ``SAMPLE_PAIRS`` of them, each equally likely (Vitter's algorithm R)."""
     generator = random.Random(SEED)
     sample: list[tuple[int, Pair]] = []
     count = 0
@@ -58,7 +44,7 @@ def scan_pairs(pairs: Iterable[Pair]) -> Scan:
             sample[index] = (count, pair)
         count += 1
     sample.sort(key=lambda item: item[0])
-    return Scan(count, [pair for _, pair in sample])
+    return count, [pair for _, pair in sample]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +70,6 @@ class Prepared(PreparedSettings):
     source: Tokenizer
     target: Tokenizer
     corpora: dict[str, Corpus]
-    sampled: int | None = None  # training pairs that a tokenizer learned from, if not from all
 
 
 def prepare(
@@ -101,21 +86,20 @@ def prepare(
     The filters apply to the training part only: a test set stays complete. A training part that is larger than
     ``SAMPLE_PAIRS`` is iterated twice, and ``workers`` processes encode it.
     """
-    scan = scan_pairs(parts["train"])
+    count, sample = sample_pairs(parts["train"])
     make_folder(folder)
-    sides = [pair.source for pair in scan.sample], [pair.target for pair in scan.sample]
+    sides = [pair.source for pair in sample], [pair.target for pair in sample]
     source, target = tokenizers or tokenizer.train(*sides)
     for name, model in zip(TOKENIZER_FILES, (source, target), strict=True):
         write_bytes(folder / name, model.to_bytes())
-    sampled = None if tokenizers or scan.is_complete else len(scan.sample)
-    train = scan.sample if scan.is_complete else parts["train"]
-    scan.sample = []
+    train = sample if len(sample) == count else parts["train"]
+    del sides, sample
     accounts = {part: PairCounts() for part in parts}
     others = {part: list(pairs) for part, pairs in parts.items() if part != "train"}
     for part, pairs in others.items():
         write_corpus(folder / f"{part}.arrow", pairs, source, target, TEST_FILTERS, accounts[part])
     overlap = Overlap(others)
-    progress = Progress("pair", title="encoding the training text", total=lambda: scan.count)
+    progress = Progress("pair", title="encoding the training text", total=lambda: count)
     distinct = without_duplicates(overlap.watch(progress.watch(train)), filters.duplicates, accounts["train"])
     write_corpus(folder / "train.arrow", distinct, source, target, filters, accounts["train"], workers=workers)
     overlap.count(accounts)
@@ -126,18 +110,7 @@ def prepare(
         pair_counts=accounts,
     )
     write_settings(folder, settings)
-    return replace(open_prepared(folder), sampled=sampled)
-
-
-def piece_lines(prepared: Prepared) -> list[str]:
-    """Return one short line for each side of the first training pair: its pieces."""
-    sides = zip(("source", "target"), (prepared.source, prepared.target), prepared.corpora["train"].ids(0), strict=True)
-    lines = []
-    for side, tokenizer, ids in sides:
-        text = " ".join(tokenizer.pieces(ids[:SHOWN].tolist()))
-        cut = len(ids) > SHOWN or len(text) > SHOWN
-        lines.append(printable(f"train {side}: {text[:SHOWN]}{' …' if cut else ''}"))
-    return lines
+    return open_prepared(folder)
 
 
 def reading_problems(prepared: Prepared, *, setting: str | None = None) -> list[str]:
@@ -146,23 +119,18 @@ def reading_problems(prepared: Prepared, *, setting: str | None = None) -> list[
     ``setting`` named the tokenizers, if they were not trained on this text, such as ``init_from=``.
     """
     warnings = []
+    given = setting or (None if prepared.tokenizer.model is None else "tokenizer.model=")
+    fix = f"train a new tokenizer, without {given}" if given else "train on such text, or give other text"
     for part, counts in prepared.pair_counts.items():
         for side, coverage in counts.sides.items():
             if (problem := coverage.problem()) is not None:
-                warnings.append(f"{part} {side}: {problem}; {_advice(prepared.tokenizer, part, setting)}")
+                warnings.append(f"{part} {side}: {problem}; {fix}")
         if counts.empty:
             warnings.append(f"{part}: {counted(counts.empty, 'pair')} with an empty side; remove them")
     corpora = prepared.corpora
     if {"valid", "test"} <= corpora.keys() and corpora["test"].sources() == corpora["valid"].sources():
         warnings.append("test: has the sources of valid, which chooses the model; give other text")
     return warnings
-
-
-def _advice(settings: TokenizerSettings, part: str, setting: str | None) -> str:
-    """Return the fix for a side of a part that its tokenizer cannot read."""
-    if setting is not None or settings.model is not None:
-        return f"train a new tokenizer, without {setting or 'tokenizer.model='}"
-    return "raise tokenizer.character_coverage" if part == "train" else "train on such text, or give other text"
 
 
 def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepared:
@@ -221,11 +189,6 @@ def missing_parts(folder: Path, needed: Iterable[str]) -> list[str]:
         for part in needed
         if f"{part}.arrow" not in checksums
     ]
-
-
-def text_checksum(folder: Path) -> int | None:
-    """Return the checksum of the prepared text in ``folder``, or None if it has no ``settings.json``."""
-    return read_settings(folder).checksum if (folder / SETTINGS_FILE).is_file() else None
 
 
 def without_duplicates(pairs: Iterable[Pair], kind: Duplicates | None, counts: PairCounts) -> Iterator[Pair]:

@@ -16,7 +16,7 @@ from nmt.data.sources import DataSettings, PreparedData, load_pairs, pairs_from_
 from nmt.errors import UserError, print_message
 from nmt.inference.model_folder import load_folder
 from nmt.text.batches import Batch, BatchPlan, SampledPieces, collate
-from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, reading_problems
+from nmt.text.prepare import Prepared, open_prepared, prepare, reading_problems
 from nmt.training.distributed import rank, world_size
 from nmt.training.logs import warn
 from nmt.training.settings import Train
@@ -41,8 +41,6 @@ def prepared_text(folder: Path, config: Train, program_pairs: Mapping[str, Any] 
         for part, counts in prepared.pair_counts.items():
             for line in counts.lines():
                 print_message(f"{part}: {line}")
-        for line in piece_lines(prepared):
-            print_message(line)
         setting = None if config.init_from is None or not own else f"init_from={config.init_from}"
         for problem in reading_problems(prepared, setting=setting):
             warn(f"{problem}")

@@ -16,24 +16,19 @@ from nmt.data.filters import Duplicates, Filters
 from nmt.data.pair import Pair
 from nmt.text import prepare as module
 from nmt.text.coverage import PairCounts
-from nmt.text.prepare import Overlap, open_prepared, prepare, scan_pairs
-
-
-def test_a_small_corpus_is_its_own_sample() -> None:
-    pairs = [Pair(str(number), "x") for number in range(50)]
-    result = scan_pairs(iter(pairs))
-    assert (result.count, result.sample, result.is_complete) == (50, pairs, True)
+from nmt.text.prepare import Overlap, open_prepared, prepare, sample_pairs
 
 
 def test_a_large_corpus_is_sampled_evenly_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [Pair(str(number), "x") for number in range(40)]
+    assert sample_pairs(iter(pairs)) == (40, pairs)
     monkeypatch.setattr(module, "SAMPLE_PAIRS", 10)
     counts = [0] * 40
     for seed in range(400):
         monkeypatch.setattr(module, "SEED", seed)
-        result = scan_pairs(Pair(str(number), "x") for number in range(40))
-        numbers = [int(pair.source) for pair in result.sample]
-        assert (result.count, len(numbers), result.is_complete) == (40, 10, False)
-        assert numbers == sorted(set(numbers))
+        count, sample = sample_pairs(iter(pairs))
+        numbers = [int(pair.source) for pair in sample]
+        assert (count, len(numbers)) == (40, 10) and numbers == sorted(set(numbers))
         for number in numbers:
             counts[number] += 1
     # 100 expected, standard deviation 8.7
