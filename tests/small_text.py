@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.data.filters import Filters
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.text.prepare import Prepared, prepare
 from nmt.text.tokenizer import TokenizerSettings
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from nmt.commands.options import command, load_model, refuse_both
 from nmt.commands.streams import GROUP, line_writer, require_stdout
 from nmt.commands.translate import WorkerCount, WorkerOptions, shard_results_of, shown
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.data.text_files import iterate_lines, iterate_pairs
 from nmt.errors import UserError, counted
 from nmt.files.atomic import create_folder

@@ -20,7 +20,7 @@ from nmt.commands.options import (
     warn_of_line,
 )
 from nmt.commands.streams import print_path, require_stdout
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import own_folder, require_own
 from nmt.inference.engines import EngineName

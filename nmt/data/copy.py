@@ -6,7 +6,7 @@ import random
 from itertools import product
 from typing import Annotated
 
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.errors import UserError, counted
 from nmt.settings.arguments import AtLeast, AtMost, PairCount
 

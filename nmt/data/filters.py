@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from nmt.data.invisible import Invisible
-from nmt.data.pair import MissingPair, Pair
+from nmt.data.links import MissingPair, Pair
 from nmt.errors import counted
 from nmt.settings.arguments import AtLeast, Count
 

@@ -11,8 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
-from nmt.data.links import Link
-from nmt.data.pair import Pair
+from nmt.data.links import Link, Pair
 from nmt.settings.arguments import AtLeast, AtMost
 
 FILE = Path(__file__).with_name("generated.tsv.xz")

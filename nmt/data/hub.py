@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nmt.data.from_python import NESTED, column_problem, rows_as_pairs
+from nmt.data.sources import NESTED, column_problem, rows_as_pairs
 from nmt.errors import UserError, reason
 
 

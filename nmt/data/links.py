@@ -1,6 +1,6 @@
-"""Files of word links: lines of ``i-j`` items (Pharaoh); i counts source words and j target words, from 0.
+"""Sentence pairs, and files of word links: one line of ``i-j`` items (Pharaoh) for each pair.
 
-``i-j`` is a sure link; ``ipj`` and ``i?j`` are possible ones.
+i counts source words and j target words, from 0. ``i-j`` is a sure link; ``ipj`` and ``i?j`` are possible ones.
 """
 
 from __future__ import annotations
@@ -23,6 +23,25 @@ class Links(NamedTuple):
 
     sure: frozenset[Link]
     possible: frozenset[Link]
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation.
+
+    ``links`` are the sure gold links (source word, target word), or None if the pair has no gold alignment.
+    ``possible`` are links that are not sure but count as correct. Words are those of ``split_words``, counted from 0.
+    """
+
+    source: str
+    target: str
+    links: tuple[Link, ...] | None = None
+    possible: tuple[Link, ...] = ()
+
+
+class MissingPair(Pair):
+    """A pair of which a text is missing in its table. Its sides are empty; preparing drops and counts it."""
+
+    __slots__ = ()
 
 
 def parse_links(lines: Sequence[str], name: str, sentences: Sequence[tuple[str, str]] | None = None) -> list[Links]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.data.text_files import iterate_pairs, missing_problem, read_lines, read_pairs
 from nmt.errors import counted
 

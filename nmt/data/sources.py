@@ -11,20 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from nmt.data.filters import Filters, language_problems
-from nmt.data.from_python import column_problem, rows_as_pairs
 from nmt.data.invisible import remove_invisible
-from nmt.data.links import as_links, require_inside
-from nmt.data.pair import MissingPair, Pair
+from nmt.data.links import MissingPair, Pair, as_links, require_inside
 from nmt.errors import UserError
 from nmt.settings.arguments import brief, is_missing
 from nmt.settings.plugins import Block, PluginPoint, PluginSettings, construct, locate
 
 PARTS = ("train", "valid", "test")
-SOURCES = ("generated", "copy", "parallel", "from_python", "tables", "hub")
+SOURCES = ("generated", "copy", "parallel", "sources", "tables", "hub")
 DATA_SOURCE = PluginPoint(None, tuple(f"nmt.data.{name}" for name in SOURCES))
+NESTED = "translation"  # Hugging Face's name of the column that holds {language: text}
 PREPARED = "nmt.data.sources.PreparedData"  # the target of conf/data/prepared.yaml
 
 
@@ -141,3 +140,39 @@ def _checked(pairs: Iterable[Any], part: str, data: Filters) -> Iterator[Pair]:
             source, target = (remove_invisible(side, invisible) for side in pair[:2])
             pair = pair._replace(source=source, target=target)
         yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if data.lowercase else pair
+
+
+def from_python(*, columns: tuple[str, str] | None = None) -> NoReturn:
+    """Raise UserError: ``data=python`` only records that a program gave the pairs to ``nmt.train``."""
+    raise UserError(
+        "data=python: the text of such a run is in its program, which gives train= and valid= to nmt.train; "
+        "to use the text of a finished run, set data=prepared data.folder=RUN/data"
+    )
+
+
+def rows_as_pairs(rows: Any, part: str, columns: Sequence[str] | None) -> Iterator[Any]:
+    """Yield (source, target) for each row that is a mapping, and every other row as it is.
+
+    ``columns`` are the names of source and target, in the row or in its column ``translation``. The first row must have
+    both; a later one without a name has no text there. Raises UserError for anything that does not consist of rows.
+    """
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise UserError(f"{part}={brief(rows)}: must be sentence pairs: (source, target) tuples, or rows with columns=")
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, Mapping):
+            nested = row.get(NESTED)
+            texts = nested if isinstance(nested, Mapping) else row
+            if columns is None or (number == 1 and not {*columns} <= {*texts}):
+                has = f"has the columns {', '.join(map(str, texts))}"
+                raise UserError(
+                    f"data: pair {number} of part {part} {has:.400}; set columns= to those of source and target"
+                )
+            row = tuple(map(texts.get, columns))
+        yield row
+
+
+def column_problem(columns: Sequence[str] | None) -> str | None:
+    """Return the problem if both names are the same, or None."""
+    if columns is None or len(columns) != 2 or columns[0] != columns[1]:
+        return None
+    return f"data.columns=[{','.join(columns)}]: source and target are the same column; name two"

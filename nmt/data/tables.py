@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt.data.from_python import NESTED, column_problem, rows_as_pairs
+from nmt.data.sources import NESTED, column_problem, rows_as_pairs
 from nmt.data.text_files import missing_problem, read_lines
 from nmt.errors import UserError, reason
 from nmt.files.reading import format_ending, opener

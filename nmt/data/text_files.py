@@ -10,8 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from nmt.data.links import Links, parse_links, require_links
-from nmt.data.pair import Pair
+from nmt.data.links import Links, Pair, parse_links, require_links
 from nmt.errors import UserError, counted
 from nmt.files.reading import is_damage, opener
 

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from nmt.data.filters import NO_FILTERS, Filters
-from nmt.data.links import Link, Links
-from nmt.data.pair import Pair
+from nmt.data.links import Link, Links, Pair
 from nmt.errors import UserError, reason
 from nmt.files.atomic import replace_file
 from nmt.system.processes import run_tasks

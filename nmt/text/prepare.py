@@ -13,7 +13,7 @@ from typing import Any
 
 from nmt.data.filters import TEST_FILTERS, Duplicates, Filters
 from nmt.data.invisible import Invisible
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.data.sources import PARTS
 from nmt.errors import UserError, counted
 from nmt.files.atomic import make_folder, write_bytes, write_lines

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from itertools import islice
 
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from scripts.grammar import english, german
 from scripts.grammar.draw import Sentences
 from scripts.grammar.lexicon import Vocabulary

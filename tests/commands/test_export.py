@@ -20,7 +20,7 @@ from nmt.commands.export import export
 from nmt.commands.heatmap import heatmap
 from nmt.commands.translate import translate
 from nmt.data.filters import Filters
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.inference.model_folder import load_folder
 from nmt.inference.onnx.model import exported_engines
 from nmt.inference.translator import Translator

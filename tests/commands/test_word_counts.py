@@ -19,7 +19,7 @@ from tokenizer_kinds import tokenizer_of
 from nmt.commands.align import align
 from nmt.commands.evaluate import evaluate
 from nmt.commands.heatmap import heatmap
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.data.words import words_of
 from nmt.text.batches import collate
 from nmt.text.corpus import Corpus, write_corpus

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.invisible import KINDS, Invisible, remove_invisible
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.data.sources import DataSettings, pairs_from_python
 from nmt.settings.build import build
 
@@ -48,6 +48,6 @@ def test_controls_that_tokenizers_read_as_spaces_stay(kind: Invisible) -> None:
 
 @pytest.mark.parametrize(("setting", "target"), [({}, "c\u00add"), ({"remove_invisible": "all"}, "cd")])
 def test_every_data_source_removes_them_from_both_sides(setting: dict[str, str], target: str) -> None:
-    data = {"_target_": "nmt.data.from_python.from_python", "columns": None, **setting}
+    data = {"_target_": "nmt.data.sources.from_python", "columns": None, **setting}
     parts = pairs_from_python({"train": [("\ufeffa \x00b", "c\u00add", [(1, 0)])]}, build(DataSettings, data))
     assert list(parts["train"]) == [Pair("a b", target, [(1, 0)])]  # type: ignore[arg-type]

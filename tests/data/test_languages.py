@@ -10,7 +10,7 @@ from builders import expect_error
 from nmt.config.compose import train_config
 from nmt.data import filters
 from nmt.data.filters import Filters
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 
 ENGLISH = "A man in a blue shirt is standing on a ladder cleaning a window."
 GERMAN = "Ein Mann in einem blauen Hemd steht auf einer Leiter und putzt ein Fenster."

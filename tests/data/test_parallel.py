@@ -10,7 +10,7 @@ import pytest
 from builders import refusal
 
 from nmt.commands.prepare import prepare
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.data.parallel import FilePairs
 
 SIZES = {"a": 400, "b": 90, "c": 1000}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from small_text import SETTINGS
 
 from nmt.data.filters import Filters
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.data.sources import DataSettings, load_pairs
 from nmt.settings.build import build
 from nmt.text.prepare import Prepared, open_prepared, prepare

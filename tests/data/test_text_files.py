@@ -13,7 +13,7 @@ import pytest
 from builders import expect_error
 
 from nmt.commands.streams import line_writer
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.data.text_files import read_lines, read_pairs
 from nmt.files.atomic import write_lines
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from nmt.data.filters import TEST_FILTERS, Filters
-from nmt.data.links import Links
-from nmt.data.pair import Pair
+from nmt.data.links import Links, Pair
 from nmt.errors import UserError
 from nmt.text import corpus as module
 from nmt.text.corpus import Corpus, write_corpus

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_text import prepared_text, random_pairs
 
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.text.coverage import PairCounts
 from nmt.text.prepare import Duplicates, without_duplicates
 

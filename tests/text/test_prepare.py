@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from small_text import SETTINGS
 
 from nmt.data.filters import Duplicates, Filters
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.text import prepare as module
 from nmt.text.coverage import PairCounts
 from nmt.text.prepare import Overlap, open_prepared, prepare, sample_pairs

@@ -15,7 +15,7 @@ from small_text import SETTINGS
 from tiny import same_weights
 
 from nmt.data.filters import Filters
-from nmt.data.pair import Pair
+from nmt.data.links import Pair
 from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.model import Seq2Seq

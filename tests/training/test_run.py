@@ -33,8 +33,7 @@ from nmt.alignment.aer import alignment_error_rate
 from nmt.commands.evaluate import evaluate
 from nmt.commands.train import train
 from nmt.config.overrides import read_yaml
-from nmt.data.links import parse_links
-from nmt.data.pair import Pair
+from nmt.data.links import Pair, parse_links
 from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder
 from nmt.inference.scores import EvaluationSettings
