@@ -16,6 +16,7 @@ from warm_programs import warm_programs
 
 from nmt.data.generated import generated
 from nmt.data.links import format_pharaoh
+from nmt.files.atomic import write_lines
 
 pytestmark = pytest.mark.thorough
 
@@ -28,13 +29,11 @@ HEAVY = {"adapters", "comparing", "fast", "python", "training", "transformers"} 
 MAKE = {"make train", "make test"}  # .ci/run runs make test-all, which includes the tests of make test
 DEMO = "nmt-train"  # the command that `make train` runs
 # The commands as they are written, only smaller.
-SMALL = (
-    "tokenizer.vocab_size=500 embeddings.size=8 encoder.hidden_size=8 decoder.hidden_size=8 training.max_epochs=1 "
-    "training.decode_sentences=4 search.max_length=5 threads=1 export=false"
-)
-GENERATED = "data.train_pairs=200 data.valid_pairs=8 data.test_pairs=8"
+SIZES = "tokenizer.vocab_size=500 embeddings.size=8 encoder.hidden_size=8 decoder.hidden_size=8"
+SMALL = f"{SIZES} training.max_epochs=1 training.decode_sentences=4 search.max_length=5 threads=1 export=false"
+GENERATED = "data.train_pairs=200 data.valid_pairs=4 data.test_pairs=2"
 TIMED = "engines=[torch] beams=[1] rounds=1 examples=1"  # of nmt-compare
-LINES = 8  # in each test file
+LINES = 3  # in each test file
 # A code block that belongs into a file: its name, in backquotes after "In", precedes the block.
 FILE = re.compile(r"\b[Ii]n\s`(mine/[^`]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -96,7 +95,7 @@ def shell(command: str, folder: Path, programs: Path) -> str:
 
 def results(command: str) -> list[str]:
     """Return the files that the command must write: a run's summary, ``output=FILE``, ``> FILE``."""
-    files = re.findall(r"(?:> ?|\b(?:output|alignments)=)(\S+)", command)
+    files = re.findall(r"(?:> |\b(?:output|alignments)=)(\S+)", command)
     if "nmt-train" in command:
         name = re.search(r"\bname=(\S+)", command)
         result = "sweep.csv" if " -m " in command else "summary.json"
@@ -110,7 +109,8 @@ def results(command: str) -> list[str]:
 def demo(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Path:
     """A folder with the run that `make train` makes."""
     folder = tmp_path_factory.mktemp("demo")
-    shell(f"{smaller(DEMO)} export=true", folder, programs)
+    shell(smaller(DEMO), folder, programs)
+    shell("nmt-export model=runs/demo", folder, programs)  # not export=true, or each resumed run would export again
     return folder
 
 
@@ -130,8 +130,7 @@ def folder(tmp_path: Path, demo: Path) -> Path:
             if part == "train":
                 (tmp_path / f"more.{ending}").write_bytes(text)
             if part == "test":
-                links = "".join(f"{format_pharaoh(pair.links or ())}\n" for pair in kept)
-                (tmp_path / "test.links").write_text(links, encoding="utf-8")
+                write_links(tmp_path, [sorted(pair.links or ()) for pair in kept])
             name = "test2016" if part == "test" else part
             (tmp_path / "data" / "multi30k" / f"{name}.{ending}.gz").write_bytes(gzip.compress(text))
     sides = "".join(f'<tuv xml:lang="{code}"><seg>a <ph>{{1}}</ph>\n{code}</seg></tuv>' for code in ("de-DE", "en-GB"))
@@ -139,13 +138,25 @@ def folder(tmp_path: Path, demo: Path) -> Path:
     return tmp_path
 
 
+def write_links(folder: Path, links: list[list[tuple[int, int]]]) -> None:
+    """Write word links in the formats that a page converts into each other."""
+    write_lines(folder / "test.links", map(format_pharaoh, links))
+    write_lines(folder / "from1.links", [format_pharaoh((i + 1, j + 1) for i, j in pair) for pair in links])
+    write_lines(folder / "exchanged.links", [format_pharaoh((j, i) for i, j in pair) for pair in links])
+    numbered = [f"{number} {i + 1} {j + 1} S" for number, pair in enumerate(links, 1) for i, j in pair]
+    write_lines(folder / "naacl.links", numbered)
+
+
 @with_pages([page for page in PAGES if commands(page)])
 def test_commands_of_a_page_work_in_order(page: Path, folder: Path, programs: Path) -> None:
     for name, text in FILE.findall(read(page)):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
+    links = (folder / "test.links").read_text("utf-8").split()
     for command in commands(page):
         printed = shell(smaller(command), folder, programs)
+        if command.endswith("> test.links"):  # made of the same links in another format
+            assert sorted((folder / "test.links").read_text("utf-8").split()) == sorted(links), command
         for name in results(command):
             assert (folder / name).exists(), f"{command}\n{name} is missing"
         if " > " not in command:
@@ -161,7 +172,10 @@ def test_commands_of_a_page_work_in_order(page: Path, folder: Path, programs: Pa
 @with_pages([page for page in PAGES if blocks(read(page), "python")])
 def test_python_blocks_of_a_page_work_in_order(page: Path, folder: Path, programs: Path) -> None:
     program = folder / "page.py"
-    program.write_text("\n".join(blocks(read(page), "python")), encoding="utf-8")
+    text = "\n".join(blocks(read(page), "python"))
+    text = text.replace("nmt.train(", 'nmt.train("export=false", "threads=1", ')
+    text = text.replace('"data.train_pairs=2000"', ", ".join(f'"{word}"' for word in f"{SIZES} {GENERATED}".split()))
+    program.write_text(text, encoding="utf-8")
     assert shell("python page.py", folder, programs)
 
 
