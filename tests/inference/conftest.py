@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
 from builders import save_random
+from filelock import FileLock
 
 from nmt.config.compose import compose_train
 from nmt.inference.onnx.export import ENGINES
@@ -37,15 +38,21 @@ def vocabulary() -> Tokenizer:
 
 @pytest.fixture(scope="session")
 def exported_model(tmp_path_factory: pytest.TempPathFactory, vocabulary: Tokenizer) -> Callable[[str], Path]:
-    """Return a function that gives the folder of an exported model with random weights, by its name in ``MODELS``."""
+    """Return a function that gives the folder of an exported model with random weights, by its name in ``MODELS``.
 
-    @cache
+    The processes of pytest-xdist share it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
     def folder(name: str) -> Path:
-        path = tmp_path_factory.mktemp(name)
-        config = compose_train([*SIZES, *MODELS[name]])
-        config["data"]["lowercase"] = False
-        options = {"longest_source": 200, "seed": 1, "scale": 3.0, "eos_bias": 3.0}
-        save_random(path, config, vocabulary, engines=ENGINES, **options)
+        path = base / f"exported-{name}"
+        with FileLock(f"{path}.lock"):
+            if not (path / "onnx").exists():  # which is written last, and atomically
+                config = compose_train([*SIZES, *MODELS[name]])
+                config["data"]["lowercase"] = False
+                options = {"longest_source": 200, "seed": 1, "scale": 3.0, "eos_bias": 3.0}
+                save_random(path, config, vocabulary, engines=ENGINES, **options)
         return path
 
     return folder

@@ -18,7 +18,7 @@ from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
 
-MEMBERS = ("bahdanau", "memory")
+MEMBERS = ("gru", "memory")
 LINES = ["a dog", "two small cats sleep here today", "", "red", "a small dog sees two red houses here"]
 SEARCHES = {
     "greedy": SearchOptions(beam_size=1),
@@ -29,17 +29,15 @@ METHODS = pytest.mark.parametrize("method", SEARCHES)
 
 
 @pytest.fixture(scope="module")
-def folders(
-    exported_model: Callable[[str], Path], vocabulary: Tokenizer, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
-    """Folders of two exported models, and of two that do not fit."""
+def folders(vocabulary: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of a model, and of two that do not fit."""
     folder = tmp_path_factory.mktemp("ensemble")
     config = tiny_config(MEMORY, size=16)
+    save_random(folder / "memory", config, vocabulary, scale=3.0, eos_bias=3.0)
     save_random(folder / "other", config, Tokenizer.train([" ".join(WORDS)], vocab_size=290))
     config["data"]["lowercase"] = True
     save_random(folder / "lowercase", config, vocabulary)
-    exported = {name: exported_model(name) for name in MEMBERS}
-    return {**exported, "other": folder / "other", "lowercase": folder / "lowercase"}
+    return {file.name: file for file in folder.iterdir()}
 
 
 def flat(translations: list[Translation]) -> list[Translation]:
@@ -71,9 +69,12 @@ def test_best_pieces_are_the_first_of_all_in_order(k: int, impossible: float) ->
 @pytest.mark.thorough
 @METHODS
 @pytest.mark.parametrize("engine", ["torch", *ENGINES])
-def test_scores_are_means_and_do_not_depend_on_the_batch(folders: dict[str, Path], method: str, engine: str) -> None:
-    members = [Translator.load(folders[name], engine=engine, threads=1) for name in MEMBERS]
-    ensemble = Translator.load([folders[name] for name in MEMBERS], engine=engine, threads=1)
+def test_scores_are_means_and_do_not_depend_on_the_batch(
+    exported_model: Callable[[str], Path], method: str, engine: Any
+) -> None:
+    folders = [*map(exported_model, MEMBERS)]
+    members = [Translator.load(folder, engine=engine, threads=1) for folder in folders]
+    ensemble = Translator.load(folders, engine=engine, threads=1)
     together = ensemble.translate(LINES, SEARCHES[method], prefixes=["", "two", "", "", "a s"])
     for line, prefix, translation in zip(LINES, ["", "two", "", "", "a s"], together, strict=True):
         [alone] = ensemble.translate([line], SEARCHES[method], prefixes=[prefix])

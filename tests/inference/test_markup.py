@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from builders import refusal
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from inference.random_translators import aligned, link_weights, random_translator
 
@@ -80,6 +80,7 @@ def element(inside: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]
 NESTED = st.recursive(LEAVES.map(lambda leaf: [leaf]), element, max_leaves=12)
 
 
+@settings(max_examples=50)
 @given(
     parts=st.lists(NESTED, min_size=1, max_size=5),
     glue=st.lists(st.sampled_from(["", " "]), min_size=60, max_size=60),

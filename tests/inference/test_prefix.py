@@ -11,6 +11,7 @@ from builders import forced_log_prob, refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference.conftest import WORDS
+from inference.random_translators import random_translator
 
 from nmt.inference.onnx.export import ENGINES
 from nmt.inference.prefix import PrefixReader
@@ -78,8 +79,8 @@ def test_last_word_may_be_spelled_and_continued_in_every_way(vocabulary: Tokeniz
         assert (place == len(prefix)) == complete, pair
 
 
-def test_wrong_prefixes_are_refused_in_one_line(folder: Path) -> None:
-    translator = Translator.load(folder, engine="torch", device="cpu")
+def test_wrong_prefixes_are_refused_in_one_line() -> None:
+    translator = random_translator()
     for prefixes in ([], ["a"], ["a", "b", "c"]):
         assert refusal(translator.translate, ["a", "dog"], prefixes=prefixes).startswith("prefixes: ")
     with pytest.raises(TypeError, match=r"^prefixes"):

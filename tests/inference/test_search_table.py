@@ -49,7 +49,7 @@ def terms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture(params=["bahdanau", "memory", "covariance"])
+@pytest.fixture(params=["gru", "memory"])
 def folder(request: pytest.FixtureRequest, exported_model: Callable[[str], Path]) -> Path:
     return exported_model(request.param)
 
@@ -95,7 +95,7 @@ def test_table_says_which_options_are_refused(options: str, method: str) -> None
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["torch", *ENGINES])
-@pytest.mark.filterwarnings("ignore:search.replace_unknown=true")
+@pytest.mark.filterwarnings("ignore:search.replace_unknown=true", "ignore:source text")
 def test_options_of_the_table_hold_with_every_engine_and_in_every_batch(folder: Path, engine: EngineName) -> None:
     translator = Translator.load(folder, engine=engine, device="cpu", threads=1)
     for (options, method), word in TABLE.items():
