@@ -33,8 +33,7 @@ from nmt.training.settings import Train
 SEED = "seed"
 SHOWN = 8  # problems that are printed
 DEFAULT_NAME = "sweep"
-LONGEST_NAME = 120  # characters in the name of a job's folder
-LONGEST_BYTES = 240  # file systems allow 255; a fingerprint follows
+LONGEST_NAME = 200  # characters in the name of a job's folder; a fingerprint follows
 RESULTS = (
     *SCORES[:3],  # BLEU, chrF and AER
     Column("best valid", ".3f", "valid_best"),
@@ -103,11 +102,11 @@ def _listed_values(argument: str) -> list[str] | None:
 def job_name(settings: Sequence[str]) -> str:
     """Return the folder of the job with these swept settings: ``attention=luong,seed=1``.
 
-    Characters that some file system forbids become ``_``, and then a fingerprint keeps the names of two jobs different.
+    Other characters than ASCII letters and digits become ``_``, because some file systems forbid them. Then a
+    fingerprint keeps the names of two jobs different.
     """
     text = ",".join(sorted(setting.removeprefix(INSIDE) for setting in settings)) or "run"
-    safe = re.sub(r"[^\w.,=@+-]", "_", text.replace("'", "").replace('"', ""))[:LONGEST_NAME]
-    safe = safe.encode("utf-8", "replace")[:LONGEST_BYTES].decode("utf-8", "ignore")
+    safe = re.sub(r"[^\w.,=@+-]", "_", text.replace("'", "").replace('"', ""), flags=re.ASCII)[:LONGEST_NAME]
     return safe if safe == text else f"{safe}-{fingerprint(text.encode())[:8]}"
 
 

@@ -85,15 +85,11 @@ class MetricsFile(Logger):
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         rates = [value for name, value in metrics.items() if name.startswith("lr-")]  # LearningRateMonitor's name
         row = {"step": step, **metrics, **({"lr": rates[0]} if rates else {})}
-        known = {name: row[name] for name in COLUMNS if name in row}
-        if known.keys() <= {"step", "epoch"}:
+        if row.keys() & {*COLUMNS} <= {"step", "epoch"}:
             return
-        new = not self.path.exists()
         with self.path.open("a", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerow(known)
+            header = [COLUMNS] if file.tell() == 0 else []
+            csv.writer(file, lineterminator="\n").writerows([*header, [row.get(name) for name in COLUMNS]])
 
     def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: config.yaml has them."""

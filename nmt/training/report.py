@@ -22,7 +22,7 @@ from nmt.inference import run_files
 from nmt.inference.engines import AttentionProperties
 from nmt.inference.forced_decoding import force_decode
 from nmt.inference.model_folder import TrainedModel
-from nmt.inference.scores import EvaluationSettings, choose_tokenizer, corpus_scores
+from nmt.inference.scores import EvaluationSettings, corpus_scores
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -106,24 +106,21 @@ def test_report(
     write_lines(folder / run_files.REFERENCES, references)
     aligned = translator.attention.reads_source
     failed = partial(_warn_of_sentence, "translation")
-    translations = list(translator.translate(sources, search, alignments=aligned, on_failure=failed))
+    translations = [*translator.translate(sources, search, alignments=aligned, on_failure=failed)]
     hypotheses = [best.text for best in translations]
     write_lines(folder / run_files.TRANSLATIONS, hypotheses)
-    tokenizer = choose_tokenizer(references, evaluation.tokenizer).tokenizer
-    scores = corpus_scores(hypotheses, references, lowercase=translator.lowercase, tokenizer=tokenizer)
+    scores = corpus_scores(hypotheses, references, lowercase=translator.lowercase, tokenizer=evaluation.tokenizer)
     results = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
-    if golds is None and test.has_links:
-        warn(f"data.test: no gold links in {counted(len(sources), 'pair')}, so there is no AER; give links")
     if golds is not None:
         write_lines(folder / run_files.GOLD_LINKS, [format_gold(gold) for gold in golds])
     if aligned:
-        own_links = [
-            frozenset() if best.alignment is None else argmax_links(word_weights(best)) for best in translations
-        ]
-        write_lines(folder / run_files.TRANSLATION_LINKS, map(format_pharaoh, own_links))
         failed = partial(_warn_of_sentence, "alignment")
         decoded = force_decode(translator, sources, references, on_failure=failed)
-        links = [argmax_links(word_weights(decoding)) if decoding.tokens else frozenset() for decoding in decoded]
+        own_links, links = (
+            [frozenset() if line.alignment is None else argmax_links(word_weights(line)) for line in aligned_lines]
+            for aligned_lines in (translations, decoded)
+        )
+        write_lines(folder / run_files.TRANSLATION_LINKS, map(format_pharaoh, own_links))
         write_lines(folder / run_files.REFERENCE_LINKS, map(format_pharaoh, links))
         if golds is not None:
             results["aer"] = alignment_error_rate(links, golds)

@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel
-from nmt.inference.scores import choose_tokenizer, corpus_scores
+from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
 from nmt.kernels.output_loss import CHUNK, output_loss
 from nmt.search.options import SearchOptions
@@ -54,7 +54,6 @@ class TranslationTask(pl.LightningModule):
         count = self.settings.decode_sentences
         self.sources = valid.sources()[:count]
         self.references = valid.targets()[:count]
-        self.tokenizer = choose_tokenizer(self.references, config.evaluation.tokenizer).tokenizer
 
     def losses(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Return the loss of a batch, and what it consists of; all are sums over the real target pieces.
@@ -140,7 +139,7 @@ class TranslationTask(pl.LightningModule):
         if self.sources:
             shares = gather(self._translate(self.sources[rank() :: world_size()]))
             hypotheses = [shares[row % len(shares)][row // len(shares)] for row in range(len(self.sources))]
-            scores = corpus_scores(hypotheses, self.references, tokenizer=self.tokenizer)
+            scores = corpus_scores(hypotheses, self.references, tokenizer=self.config.evaluation.tokenizer)
             self.log_dict({"valid_bleu": scores.bleu, "valid_chrf": scores.chrf}, sync_dist=True)
         merit = quality(self.trainer.callback_metrics, self.settings.monitor)
         self.log(QUALITY, merit, logger=False, sync_dist=True)

@@ -44,7 +44,11 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
             base = Base(Path(init_from), model_fingerprint(Path(init_from)))
         if checkpoint is None or base is not None:
             start = load_folder(Path(init_from), trust=config.trust, key="init_from")
-            _refuse_other_tokenizer(start, prepared, init_from)
+            if side := other_side(start, prepared):
+                raise UserError(
+                    f"init_from={init_from}: its {side} tokenizer is not that of the prepared text; prepare the text "
+                    f"again with tokenizer.model={init_from}/data/{side}.model"
+                )
             longest = start.longest_source
         else:
             longest = read_checkpoint(checkpoint, keys=KEYS)["longest_source"]
@@ -105,15 +109,6 @@ def refuse_longer(model: Seq2Seq, prepared: Prepared) -> None:
             model.encode(ids, ids > 0)
         except SourceTooLong as error:
             raise UserError(f"data.{part}: pair {row + 1}: {error}") from None
-
-
-def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, init_from: str) -> None:
-    """Raise UserError where the text was encoded with another tokenizer than that of the model."""
-    if side := other_side(start, prepared):
-        raise UserError(
-            f"init_from={init_from}: its {side} tokenizer is not that of the prepared text; "
-            f"prepare the text with tokenizer.{side}_model={init_from}/data/{side}.model"
-        )
 
 
 def _copy_weights(model: torch.nn.Module, start: TrainedModel, config: Train) -> None:

@@ -151,7 +151,7 @@ def test_longer_limit_continues_a_finished_run(run: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 1), (signal.SIGTERM, 2), (signal.SIGHUP, 2)])
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
 def test_exit_code_is_that_of_the_signal(
     run: Path, number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,6 @@ from nmt.training.provenance import commit
 from nmt.training.report import test_report as report_of_test_set
 from nmt.training.run import export_run
 from nmt.training.task import TranslationTask
-from nmt.training.trainer import build_trainer
 
 thorough = pytest.mark.thorough
 
@@ -205,30 +204,6 @@ def test_only_products_are_bfloat16(run: Path, monkeypatch: pytest.MonkeyPatch) 
     assert dtypes == {"features": {torch.bfloat16}, "weights": {torch.float32}, "gradients": {torch.float32}}
     state = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["optimizer_states"][0]["state"]
     assert {weight["exp_avg"].dtype for weight in state.values()} == {torch.float32}
-
-
-def test_limits_and_clipping_reach_the_trainer(tmp_path: Path) -> None:
-    from nmt.config.compose import train_config
-
-    words = ["training.clip_norm=0.5", "training.max_epochs=7", "batches.accumulate=3"]
-    trainer = build_trainer(train_config([*words, "device=cpu"]), tmp_path, [])
-    assert (trainer.max_epochs, trainer.gradient_clip_val, trainer.accumulate_grad_batches) == (7, 0.5, 3)
-
-
-@thorough
-def test_only_training_flushes_denormal_numbers(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not torch.set_flush_denormal(False):
-        pytest.skip("this CPU cannot flush denormal numbers")
-    products = []
-
-    def build(*_: Any, **__: Any) -> None:
-        products.append(float(torch.tensor(1e-30) * 1e-10))
-        raise KeyError
-
-    monkeypatch.setattr("nmt.training.run.new_model", build)
-    with pytest.raises(KeyError):
-        nmt.train(*ONE_EPOCH)
-    assert products == [0] and torch.tensor(1e-30) * 1e-10 > 0
 
 
 # Text of a program, and export.
