@@ -3,76 +3,39 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from nmt.alignment.figures import (
-    OUTLINE,
     POINTS,
     UNIT,
-    draw_bar,
-    draw_weights,
+    Scale,
     fonts_for,
-    label_cells,
-    mix_slots,
     new_figure,
     save_figure,
     scale_of,
-    slot_colours,
+    short_label,
+    xml_safe,
 )
 from nmt.alignment.page import Example, alignment_page, alignment_table
 from nmt.data.links import Link
-from nmt.errors import UserError, counted
+from nmt.errors import UserError
 from nmt.files.atomic import write_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMATS = (".png", ".svg", ".pdf")
 MAX_LABELS = 250  # a side with more tokens has no room for labels; matplotlib numbers its tokens from 0, as links do
 CELL = 0.32  # inches
 MAX_SIDE = 32.0  # inches, for all cells of a side
+FONT_SIZE = 10.0  # points
 LINE_LENGTH = 70  # characters of a title
-
-
-def save_heatmap(
-    matrix: np.ndarray,
-    source: Sequence[str],
-    target: Sequence[str],
-    path: Path,
-    *,
-    title: str = "",
-    signed: bool = False,
-    gold: Collection[Link] | None = None,
-) -> None:
-    """Draw ``matrix`` (T, S) with ``source`` tokens across and ``target`` tokens down.
-
-    The suffix of ``path`` selects PNG, SVG or PDF. Colours go from 0 to 1 (see ``scale_of``); ``signed`` weights have
-    a scale with 0 in its middle. ``gold`` links (source, target) are outlined. A side of more than ``MAX_LABELS``
-    tokens is numbered, and one of more than ``MAX_CELLS`` is compressed. Equal
-    arguments give equal files. Raises UserError for any other suffix, for an empty side, for links outside the pair, or
-    if the file cannot be written. Warns of characters that no installed font has.
-    """
-    if path.suffix not in FORMATS:
-        raise UserError(f"{path}: unsupported format; use .png, .svg or .pdf")
-    if matrix.shape != (len(target), len(source)):
-        raise ValueError(f"weights {matrix.shape} for {len(target)} target and {len(source)} source tokens")
-    for i, j in gold or ():
-        if not (0 <= i < len(source) and 0 <= j < len(target)):
-            raise UserError(
-                f"links: {i}-{j} points outside the sentences of {len(source):,} and {counted(len(target), 'word')};"
-                " count words from 0, source first"
-            )
-    if not matrix.size:
-        raise UserError(f"{path}: the source or the translation is empty; draw pairs with at least one word a side")
-    figure = draw_heatmap(matrix, source, target, title=title, signed=signed, gold=gold or ())
-    save_figure(figure, path, bbox_inches="tight")  # room for long labels
+OUTLINE: dict[str, Any] = {"fill": False, "edgecolor": "tab:orange", "linewidth": 1.5}
 
 
 def draw_heatmap(
@@ -82,65 +45,119 @@ def draw_heatmap(
     *,
     title: str = "",
     signed: bool = False,
-    gold: Collection[Link] = (),
+    gold: Collection[Link] | None = None,
 ) -> Figure:
-    """Return the figure of ``save_heatmap``. Cells have a fixed size, and the labels lie outside the figure's edge."""
-    scale = scale_of(matrix, signed=signed)
-    with _labelled(source, target, title) as (figure, axes, title):
-        image = draw_weights(axes, matrix, scale, gold=gold, title=title)
-    width, height = figure.get_size_inches().tolist()
-    if gold:
-        from matplotlib.patches import Patch
+    """Draw ``matrix`` (T, S) with ``source`` tokens across and ``target`` tokens down.
 
-        example = Patch(label="gold link", **OUTLINE)
-        axes.legend(handles=[example], loc="upper left", bbox_to_anchor=(0, 0), frameon=False)  # below the picture
+    Colours go from 0 to 1 (see ``scale_of``); ``signed`` weights have a scale with 0 in its middle. ``gold`` links
+    (source, target) are outlined. A side of more than ``MAX_LABELS`` tokens is numbered. Cells have a fixed size, and
+    the labels lie outside the figure's edge. Warns of characters that no installed font has.
+    """
+    from matplotlib.patches import Rectangle
+
+    scale = scale_of(matrix, signed=signed)
+    figure = _draw_cells(matrix, source, target, title, scale)
+    (axes,) = figure.axes
+    for i, j in gold or ():
+        axes.add_patch(Rectangle((i - 0.5, j - 0.5), 1, 1, label="gold link", **OUTLINE))
+    if gold:
+        axes.legend(handles=axes.patches[:1], loc="upper left", bbox_to_anchor=(0, 0), frameon=False)  # below it
+    width, height = figure.get_size_inches().tolist()
     bar_height = max(1.2, min(3.0, height)) / height
-    bar = figure.add_axes((1 + 0.2 / width, 1 - bar_height, 0.14 / width, bar_height))
-    draw_bar(figure, image, scale, cax=bar)
+    place = figure.add_axes((1 + 0.2 / width, 1 - bar_height, 0.14 / width, bar_height))
+    bar = figure.colorbar(axes.images[0], cax=place, ticks=scale.ticks(), format=lambda value, _: f"{value:.3g}")
+    bar.set_label("attention weight")
     return figure
 
 
-@contextmanager
-def _labelled(source: Sequence[str], target: Sequence[str], title: str) -> Iterator[tuple[Figure, Axes, str]]:
-    """Yield a figure, its axes and the title, broken into lines; then label the axes.
+def draw_slots(
+    write: np.ndarray, read: np.ndarray, source: Sequence[str], target: Sequence[str], *, title: str = ""
+) -> Figure:
+    """Draw which slot of a memory each cell of the alignment comes from; see ``mix_slots``."""
+    cells, largest = mix_slots(write, read)
+    figure = _draw_cells(cells, source, target, title, UNIT)
+    height = figure.get_size_inches()[1]
+    legend = figure.add_axes((0, -0.45 / height, 1, 0.16 / height))
+    slots = len(write)
+    legend.imshow(slot_colours(slots)[None], aspect="auto", interpolation="nearest", extent=(0.5, slots + 0.5, 0, 1))
+    legend.set_yticks([])
+    legend.set_xticks(sorted({1, slots}))
+    legend.set_xlabel(f"slot; full colour: weight {largest:.2f}")
+    return figure
 
-    A cell for each pair of tokens fills the figure, up to ``MAX_SIDE``.
-    The fonts are chosen first: titles and ticks keep those that are set when their axes are made.
+
+def mix_slots(write: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the colours (T, S, 3) of the cells of an alignment, one colour per slot, and its largest weight.
+
+    ``write`` (R, S) is α and ``read`` (T, R) is β, none negative. Slot k contributes β_tk α_ks to the cell of target
+    piece t and source piece s. A cell mixes the colours of its slots; white means 0, and the cell with the largest
+    weight has full colour. The weights of a target piece are divided by their sum.
     """
+    tiny = float(np.finfo(np.float32).tiny)
+    read = read / np.maximum((read @ write).sum(axis=1, keepdims=True), tiny)
+    largest = max(float((read @ write).max()), tiny)
+    channels = [1 - read @ (write * (1 - channel)[:, None]) / largest for channel in slot_colours(len(write)).T]
+    return np.stack(channels, axis=2).clip(0, 1), largest
+
+
+def slot_colours(slots: int) -> np.ndarray:
+    """Return one colour per slot, as RGB (R, 3): hues from red to violet, in the order of the slots."""
+    from matplotlib.colors import hsv_to_rgb
+
+    hues = np.linspace(0, 0.8, slots)
+    colours: np.ndarray = hsv_to_rgb(np.stack([hues, np.full(slots, 0.9), np.full(slots, 0.75)], axis=1))
+    return colours
+
+
+def _draw_cells(cells: np.ndarray, source: Sequence[str], target: Sequence[str], title: str, scale: Scale) -> Figure:
+    """Return a figure that is filled with coloured cells, up to ``MAX_SIDE``, with labels outside its edge.
+
+    ``cells`` are weights (T, S), NaN in grey, or colours (T, S, 3).
+    """
+    from matplotlib.colors import ListedColormap
+
+    if not cells.size:
+        raise UserError("heatmap: the source or the translation is empty; draw pairs with at least one word a side")
     title = "\n".join(textwrap.fill(line, LINE_LENGTH) for line in title.split("\n"))
     width, height = (max(CELL, min(MAX_SIDE, CELL * len(side))) for side in (source, target))
+    # Titles and ticks keep the fonts that are set when their axes are made.
     with fonts_for([title, *source[: MAX_LABELS + 1], *target[: MAX_LABELS + 1]]):
         figure = new_figure(width, height, layout=None)
         axes = figure.add_axes((0, 0, 1, 1))
-        yield figure, axes, title
-        if len(source) <= MAX_LABELS:
-            label_cells(axes, "x", source, pitch=POINTS * width / len(source))
-        if len(target) <= MAX_LABELS:
-            label_cells(axes, "y", target, pitch=POINTS * height / len(target))
+        colours = ListedColormap(scale.table).with_extremes(bad="0.8")
+        axes.imshow(cells, aspect="auto", interpolation="nearest", cmap=colours, vmin=scale.low, vmax=scale.limit)
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0, labelsize=FONT_SIZE)
+        axes.set_title(xml_safe(title), loc="left", parse_math=False, fontsize=FONT_SIZE)
+        _label(axes, "x", source, POINTS * width / len(source))
+        _label(axes, "y", target, POINTS * height / len(target))
     axes.xaxis.set_label_position("top")
     axes.set_xlabel("source")
     axes.set_ylabel("target")
+    return figure
 
 
-def save_slots(
-    write: np.ndarray, read: np.ndarray, source: Sequence[str], target: Sequence[str], path: Path, *, title: str = ""
-) -> None:
-    """Draw which slot of a memory each cell of the alignment comes from; see ``mix_slots``.
+def _label(axes: Axes, side: Literal["x", "y"], tokens: Sequence[str], pitch: float) -> None:
+    """Write a label beside each column (``x``) or row (``y``), unless there are too many. Cells are ``pitch`` points.
 
-    The files are those of ``save_heatmap``.
+    The font shrinks until no label overlaps its neighbour. The labels of columns stand upright if all are narrow.
     """
-    colours, largest = mix_slots(write, read)
-    with _labelled(source, target, title) as (figure, axes, title):
-        draw_weights(axes, colours, UNIT, title=title)
-    height = figure.get_size_inches()[1]
-    legend = figure.add_axes((0, -0.45 / height, 1, 0.16 / height))
-    legend.imshow(
-        slot_colours(len(write))[None], aspect="auto", interpolation="nearest", extent=(0.5, len(write) + 0.5, 0, 1)
-    )
-    legend.set_yticks([])
-    legend.set_xticks(sorted({1, len(write)}))
-    legend.set_xlabel(f"slot; full colour: weight {largest:.2f}")
-    save_figure(figure, path, bbox_inches="tight")
+    if len(tokens) > MAX_LABELS:
+        return
+    size = min(FONT_SIZE, 0.7 * pitch)
+    axis = axes.xaxis if side == "x" else axes.yaxis
+    labels = [short_label(token) for token in tokens]
+    axis.set_ticks(range(len(labels)), labels, rotation=90 if side == "x" else 0, parse_math=False, fontsize=size)
+    texts = axis.get_ticklabels()
+    boxes = [text.get_window_extent() for text in texts]
+    pixels = pitch * axes.figure.dpi / POINTS
+    if side == "x" and all(box.height < 0.9 * pixels for box in boxes):
+        axis.set_tick_params(rotation=0)
+        return
+    for text, box in zip(texts, boxes, strict=True):
+        across = box.width if side == "x" else box.height  # the height of a rotated text is the width of its box
+        if across > 0.95 * pixels:
+            text.set_fontsize(size * 0.9 * pixels / across)  # 0.9 also covers the rounding of font sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,8 +186,8 @@ class Heatmap:
             page = alignment_page([self._example()], title=self.title, signed=self.signed, heading=title)
             write_lines(path, page.rstrip("\n").split("\n"))
             return path
-        settings: Any = {"signed": self.signed, "gold": self.gold}
-        save_heatmap(self.weights, self.source, self.target, path, title=shown, **settings)
+        settings: Any = {"title": shown, "signed": self.signed, "gold": self.gold}
+        save_figure(draw_heatmap(self.weights, self.source, self.target, **settings), path)
         return path
 
     def __repr__(self) -> str:

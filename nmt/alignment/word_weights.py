@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
@@ -12,10 +11,7 @@ import numpy as np
 
 from nmt.data.links import Link
 from nmt.data.words import Span, overlaps, split_words, word_positions, words_of
-from nmt.text.specials import SPACE
 from nmt.text.writing import UNSPACED
-
-BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 class AlignedTranslation(Protocol):
@@ -105,8 +101,7 @@ def display_pieces(translation: AlignedTranslation, *, signed: bool) -> Display:
     ``signed`` weights are the raw ones; otherwise each row holds shares of the source that sum to 1.
     """
     raw = _raw_weights(translation)
-    labels = piece_labels(translation.source_tokens), piece_labels(translation.tokens)
-    return Display(raw if signed else normalise_rows(raw), *labels)
+    return Display(raw if signed else normalise_rows(raw), translation.source_tokens, translation.tokens)
 
 
 def word_weights(translation: AlignedTranslation) -> np.ndarray:
@@ -213,35 +208,3 @@ def argmax_links(weights: np.ndarray) -> frozenset[Link]:
     if not weights.size:
         return frozenset()
     return frozenset((int(row.argmax()), j) for j, row in enumerate(weights) if row.max() > 0)
-
-
-def piece_labels(pieces: Sequence[str]) -> list[str]:
-    """Return the label of each piece. A byte is followed by its character: ``<0xE6> 日 1/3``, ``<0x97> 日 2/3``, …
-
-    The byte shows that the tokenizer does not know the character.
-    """
-    labels: list[str] = []
-    for text, count in _decoded(pieces):
-        if BYTE.fullmatch(pieces[len(labels)]) and text.isprintable() and "\ufffd" not in text:
-            parts = [f"{text} {number}/{count}" if count > 1 else text for number in range(1, count + 1)]
-            labels += [f"{pieces[len(labels) + number]} {part}" for number, part in enumerate(parts)]
-        else:
-            labels += pieces[len(labels) : len(labels) + count]
-    return labels
-
-
-def _decoded(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield the text of each piece without spaces; the bytes of one character are one text, of several pieces."""
-    pending, count = b"", 0
-    for piece in pieces:
-        match = BYTE.fullmatch(piece)
-        part = bytes([int(match[1], 16)]) if match else b""
-        if pending and not (part and 0x80 <= part[0] < 0xC0):  # not a further byte of the same character
-            yield pending.decode(errors="replace"), count
-            pending, count = b"", 0
-        if part:
-            pending, count = pending + part, count + 1
-        else:
-            yield piece.replace(SPACE, ""), 1
-    if pending:
-        yield pending.decode(errors="replace"), count

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.alignment.aer import LostWords
 from nmt.commands.options import (
@@ -29,6 +29,8 @@ from nmt.search.options import SearchOptions
 from nmt.settings.arguments import Count
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from nmt.inference.translation import Translation
     from nmt.inference.translator import Translator
 
@@ -48,8 +50,7 @@ Colours go from 0 to 1 in every picture, so a colour means the same weight every
 granularity=word: |A| normalised over the source, </s> dropped; the sum over a source word's pieces and the mean over
 a target word's pieces. Words of scripts without spaces, such as Chinese or Thai, are split into their pieces, except
 with links=. granularity=piece: </s> included; attentions with negative weights keep the sign and are drawn
-in two colours, with 0 in the middle of the scale; the others are normalised over the source. The
-bytes of a character that the tokenizer does not know are labelled <0xE2> ❤ 1/3, <0x9D> ❤ 2/3 and <0xA4> ❤ 3/3.
+in two colours, with 0 in the middle of the scale; the others are normalised over the source.
 granularity=slot: draws the pieces of memories such as attention=memory, one colour per slot. Slot k contributes
 β_tk α_ks to a cell, and a cell mixes the colours of its slots.
 In a picture, a side of more than 250 tokens is labelled with numbers from 0."""
@@ -172,7 +173,7 @@ def _draw_weights(
     pairs: Sequence[tuple[int, Pair, Translation]], options: HeatmapOptions, translator: Translator
 ) -> list[Picture]:
     """Return a picture of the weights of each pair, or one page of all."""
-    from nmt.alignment.heatmap import save_heatmap
+    from nmt.alignment.heatmap import draw_heatmap
     from nmt.alignment.page import Example, alignment_page
     from nmt.alignment.word_weights import display_pieces, display_weights, lost_words
     from nmt.files.atomic import write_lines
@@ -192,7 +193,7 @@ def _draw_weights(
     lost.warn()
     if options.format != "html":
         return [
-            (example.number, partial(save_heatmap, *example[1:4], signed=signed, gold=example.gold))
+            (example.number, partial(_save, draw_heatmap, *example[1:4], signed=signed, gold=example.gold))
             for example in examples
         ]
 
@@ -216,8 +217,7 @@ def _draw_slots(
 
     Raises UserError if the slots cannot be drawn.
     """
-    from nmt.alignment.heatmap import save_slots
-    from nmt.alignment.word_weights import piece_labels
+    from nmt.alignment.heatmap import draw_slots
     from nmt.inference.forced_decoding import slot_weights
 
     pictures: list[Picture] = []
@@ -229,6 +229,13 @@ def _draw_slots(
             raise UserError(
                 f"granularity=slot: {name} attention {reason}; use a model with slots, such as attention=memory"
             )
-        labels = piece_labels(aligned.source_tokens), piece_labels(aligned.tokens)
-        pictures.append((number, partial(save_slots, *slots, *labels)))
+        pictures.append((number, partial(_save, draw_slots, *slots, aligned.source_tokens, aligned.tokens)))
     return pictures
+
+
+def _save(draw: Callable[..., Figure], *given: Any, **options: Any) -> None:
+    """Draw a picture of ``given``, of which the last one is the file."""
+    from nmt.alignment.figures import save_figure
+
+    *shown, file = given
+    save_figure(draw(*shown, **options), file)

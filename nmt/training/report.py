@@ -12,7 +12,7 @@ from typing import Any
 
 from nmt.alignment.aer import AER_METHOD, alignment_error_rate
 from nmt.alignment.figures import fonts_for, new_figure, save_figure
-from nmt.alignment.heatmap import save_heatmap
+from nmt.alignment.heatmap import draw_heatmap
 from nmt.alignment.page import Example, alignment_page, escape_markdown, spread
 from nmt.alignment.word_weights import argmax_links, display_pieces, display_weights, word_weights
 from nmt.data.links import Links, format_gold, format_pharaoh
@@ -152,7 +152,8 @@ def draw(
         title = f"{folder.name}, {name} attention\ntest sentence {row + 1}, force-decoded"
         with optional(str(picture)):
             picture.parent.mkdir(exist_ok=True)
-            save_heatmap(*display_pieces(decoded[row], signed=signed), picture, title=title, signed=signed)
+            pieces = display_pieces(decoded[row], signed=signed)
+            save_figure(draw_heatmap(*pieces, title=title, signed=signed), picture)
     examples = []
     for row in drawn:
         gold = golds[row].possible if golds else None

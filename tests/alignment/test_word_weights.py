@@ -17,7 +17,6 @@ from nmt.alignment.word_weights import (
     lost_words,
     merge_pieces,
     normalise_rows,
-    piece_labels,
     word_weights,
 )
 from nmt.text.tokenizer import Tokenizer
@@ -135,17 +134,3 @@ def test_units_of_a_real_tokenizer_spell_the_sentence() -> None:
     )
     labels = display_weights(translation).source
     assert "".join(labels) == text.replace(" ", "") and len(labels) > 4
-
-
-@pytest.mark.parametrize(
-    ("pieces", "labels"),
-    [
-        (["▁a", "b", "</s>"], ["▁a", "b", "</s>"]),
-        (["▁", "<0xE7>", "<0x8A>", "<0xAC>", "猫"], ["▁", "<0xE7> 犬 1/3", "<0x8A> 犬 2/3", "<0xAC> 犬 3/3", "猫"]),
-        (["<0x41>", "<0xC3>", "<0xA4>", "<0xC3>", "x"], ["<0x41> A", "<0xC3> ä 1/2", "<0xA4> ä 2/2", "<0xC3>", "x"]),
-        (["<0x0A>", "<0xC2>", "<0xA0>", "<0x80>"], ["<0x0A>", "<0xC2>", "<0xA0>", "<0x80>"]),
-        ([], []),
-    ],
-)
-def test_bytes_are_labelled_with_their_character(pieces: list[str], labels: list[str]) -> None:
-    assert piece_labels(pieces) == labels

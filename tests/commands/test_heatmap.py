@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import expect_error, write_lines
+from builders import call_before, expect_error, write_lines
 from commands.texts import SOURCE, TARGET, Call
 
+import nmt.alignment.heatmap
 from nmt.commands.heatmap import heatmap
 from nmt.inference.forced_decoding import force_decode, word_weights
 from nmt.inference.translator import Translator
@@ -24,10 +25,10 @@ def words(model: Path, files: Path) -> list[str]:
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """The arguments of each picture that is drawn, without its file."""
+    """The arguments of each picture that is drawn."""
     pictures: list[tuple[Any, ...]] = []
-    for name in ("save_heatmap", "save_slots"):
-        monkeypatch.setattr(f"nmt.alignment.heatmap.{name}", lambda *given, **_: pictures.append(given[:-1]))
+    for name in ("draw_heatmap", "draw_slots"):
+        call_before(monkeypatch, nmt.alignment.heatmap, name, lambda *given, **_: pictures.append(given))
     return pictures
 
 
