@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nmt.commands.options import command
 from nmt.commands.streams import print_table, require_stdout
@@ -18,13 +18,9 @@ from nmt.comparison.models import (
 )
 from nmt.config.compose import join_options
 from nmt.config.overrides import config_dir, key_of, read_options, read_yaml
-from nmt.errors import UserError, counted, print_message
+from nmt.errors import UserError, print_message
 from nmt.files.atomic import own_folder, require_own
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE
-
-if TYPE_CHECKING:
-    from nmt.comparison.models import Model
-    from nmt.comparison.records import Record
 
 HELP = """nmt-compare: compare models on the same test set; writes a report, results.csv and figures.
 
@@ -33,7 +29,7 @@ HELP = """nmt-compare: compare models on the same test set; writes a report, res
   nmt-compare 'models=[runs/a,runs/b]' name=report                     compare finished runs, or all runs of a sweep
   nmt-compare 'models=[runs/a,runs/b]' baseline=runs/b 'engines=[onnx]' 'beams=[1,4,8]' name=report
 
-The report is runs/NAME/report.html. Repeat the command to continue: finished runs and measurements are kept.
+The report is runs/NAME/report.html. Repeat the command to continue: finished runs are kept.
 Runs that differ only in their seed are one model, with mean and standard deviation. All models train for equally many
 updates: early stopping is off unless training.patience= asks for it.
 
@@ -56,7 +52,7 @@ def compare(arguments: list[str]) -> None:
         selection = _given_runs(options, training)
     else:
         selection = _trained_runs(options, training, shared)
-    _print_rows(*_measure(options, selection, shlex.join(["nmt-compare", *arguments])), options)
+    _measure(options, selection, shlex.join(["nmt-compare", *arguments]))
     if selection.failure is not None:
         raise selection.failure
 
@@ -119,32 +115,17 @@ def _trained_runs(options: CompareOptions, training: Sequence[str], shared: Sequ
     return _Selection([read_run(folder) for folder in folders if folder not in missing], missing, failure)
 
 
-def _measure(options: CompareOptions, selection: _Selection, command_line: str) -> tuple[list[Model], list[Record]]:
-    from nmt.comparison.report import write_report
+def _measure(options: CompareOptions, selection: _Selection, command_line: str) -> None:
+    """Write the report, and print its main columns and its files on stdout."""
+    from nmt.comparison.records import SCORES, SIZES, pivot, speed_columns
+    from nmt.comparison.report import budget, write_report
 
-    try:
-        with own_folder(options.folder):
-            models, records, measured = write_report(options, selection.runs, selection.missing, command_line)
-    except KeyboardInterrupt:
-        print_message(f"stopped; measurements so far are in {options.folder}; repeat the command to continue")
-        raise
-    print_message(f"{counted(measured, 'new measurement')}; all others were stored")
-    return models, records
-
-
-def _print_rows(models: list[Model], records: list[Record], options: CompareOptions) -> None:
-    """Print the main columns of the report and its files on stdout."""
-    from nmt.comparison.records import SCORES, SIZES, speed_columns
-    from nmt.comparison.report import budget
-
+    with own_folder(options.folder):
+        models, records = write_report(options, selection.runs, selection.missing, command_line)
     fastest = speed_columns(options.engines[0], [max(options.beams)])[:1] if options.engines and options.beams else []
-    columns = [*SIZES[:2], *SCORES[:3], *fastest]
-    numbers = [column.heading for column in columns]
-    cells = [
-        [model.label, *("".join(column.texts(column.values(records, model.label))) for column in columns)]
-        for model in models
-    ]
-    print_table(cells, ["model", *numbers], numbers=numbers)
+    runs = {model.label: len(model.runs) for model in models}
+    table = pivot("", runs, records, [*SIZES[:2], *SCORES[:3], *fastest])
+    print_table(table.rows, table.columns, numbers=table.columns[1:])
     print(budget(models))
     for name in ("report.html", "report.md", "report.tex", "results.csv", "figures"):
         print(options.folder / name)

@@ -228,7 +228,7 @@ def write_table(jobs: Sequence[tuple[Mapping[str, str], Mapping[str, Any] | None
         }
         cells = (cell for column in RESULTS for cell in mean_and_deviation(values[column]))
         lines.append([*names, len(finished), len(others), *cells])
-        texts = ("".join(column.texts(values[column])) for column in shown)
+        texts = (column.text(values[column]) for column in shown)
         rows.append([*names, str(len(finished)), *texts, ", ".join(others)])
     save_csv(folder / "sweep.csv", lines)
     numbers = ["n", *(column.heading for column in shown)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import math
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,18 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
-from nmt.comparison.figures import Point, pareto_front, timed_points
-from nmt.comparison.measures import (
-    Bucket,
-    Measurements,
+from nmt.comparison.figures import pareto_front, timed_points
+from nmt.comparison.models import FinishedRun, Model
+from nmt.comparison.models import TestSet as Texts
+from nmt.comparison.quality import (
+    Difference,
     alignment_entropies,
-    length_buckets,
-    length_ratio,
+    difference_text,
+    differences,
+    length_groups,
     paired_bootstrap,
     repetition_rate,
-    spread_rows,
 )
-from nmt.comparison.models import TestSet as Texts
-from nmt.comparison.quality import Quality
 from nmt.comparison.records import Record, save_csv, select
 
 REFERENCES = ["the old man sees a small dog", "a cat sleeps in the garden", "we have read the long book", "who came ?"]
@@ -60,37 +58,20 @@ def test_repetition_counts_bigrams_that_occurred_before_in_the_line(
     assert repetition_rate(lines, tokenizer) == pytest.approx(rate)
 
 
-def test_length_ratio_is_that_of_sacrebleu() -> None:
-    assert length_ratio(["a b c", "d"], ["a b", "c d e"]) == pytest.approx(4 / 5)
-    assert length_ratio(["", ""], ["a b", "c"]) == 0
-    score = BLEU(tokenize="zh").corpus_score(LOSSY, [CHINESE])
-    assert length_ratio(LOSSY, CHINESE, "zh") == score.sys_len / score.ref_len < 1
-
-
 @pytest.mark.parametrize("lengths", [[3], [4, 4, 4], [1, 2, 2, 2, 9], [*range(40)], [7, 1, 30, 2, 2, 5, 11, 11, 11]])
 @pytest.mark.parametrize("count", [1, 3, 4])
-def test_buckets_hold_each_sentence_once_in_order(lengths: list[int], count: int) -> None:
-    buckets = length_buckets(lengths, count)
-    rows = [bucket.rows(lengths) for bucket in buckets]
-    assert sorted(row for group in rows for row in group) == [*range(len(lengths))]
-    assert all(rows) and len(buckets) <= count
-    for bucket, following in zip(buckets, buckets[1:], strict=False):
-        assert bucket.low <= bucket.high < following.low
-    for bucket, group in zip(buckets, rows, strict=True):
-        assert {bucket.low, bucket.high} <= {lengths[row] for row in group}
+def test_groups_of_lengths_hold_each_sentence_once_in_order(lengths: list[int], count: int) -> None:
+    groups = length_groups(lengths, count)
+    assert sorted(row for rows in groups.values() for row in rows) == [*range(len(lengths))]
+    assert all(groups.values()) and len(groups) <= count
+    ends = [end for rows in groups.values() for end in (min(lengths[r] for r in rows), max(lengths[r] for r in rows))]
+    assert ends == sorted(ends) and all(high < low for high, low in zip(ends[1:-1:2], ends[2::2], strict=True))
+    names = zip(ends[::2], ends[1::2], strict=True)
+    assert [*groups] == [f"{low}–{high}" if low < high else f"{low}" for low, high in names]
 
 
-def test_buckets_of_different_lengths_are_equally_full() -> None:
-    assert [len(bucket.rows(range(40))) for bucket in length_buckets(range(40), 4)] == [10, 10, 10, 10]
-    assert (Bucket(3, 9).label, Bucket(4, 4).label) == ("3–9", "4")
-
-
-def test_drawn_sentences_are_spread_from_short_to_long() -> None:
-    assert spread_rows([5, 50, 2, 9, 7, 3], 3, longest=10) == [2, 0, 3]
-    assert spread_rows([5, 50, 2, 9], 9, longest=10) == [2, 0, 3]
-    assert spread_rows([5, 1, 9], 9, longest=10) == [0, 2]  # length 1 is an empty line
-    assert spread_rows([50], 3, longest=10) == []
-    assert spread_rows([11, 10, 2], 9, longest=10) == [2, 1]
+def test_groups_of_different_lengths_are_equally_large() -> None:
+    assert [*map(len, length_groups(range(40), 4).values())] == [10, 10, 10, 10]
 
 
 def test_tables_keep_every_cell(tmp_path: Path) -> None:
@@ -124,34 +105,54 @@ def test_significance_is_that_of_sacrebleu(
 
 def test_p_value_is_that_of_a_naive_two_sided_bootstrap() -> None:
     numbers = np.random.default_rng(4)
-    references = [" ".join(numbers.choice(list("abcdefgh"), 12)) for _ in range(60)]
+    references = [" ".join(numbers.choice(list("abcdefgh"), 12)) for _ in range(30)]
     first, second = (
         [" ".join(word for word in line.split() if numbers.random() > share) for line in references]
         for share in (0.2, 0.24)
     )
+    bleu = BLEU(tokenize="none")
 
     def difference(rows: np.ndarray) -> float:
-        texts = ([side[row] for row in rows] for side in (first, second, references))
-        before, after, expected = texts
-        return BLEU().corpus_score(after, [expected]).score - BLEU().corpus_score(before, [expected]).score
+        before, after, expected = ([side[row] for row in rows] for side in (first, second, references))
+        return bleu.corpus_score(after, [expected]).score - bleu.corpus_score(before, [expected]).score
 
-    measured = difference(np.arange(60))
-    resampled = np.array([difference(numbers.integers(60, size=60)) for _ in range(400)])
+    measured = difference(np.arange(30))
+    resampled = np.array([difference(numbers.integers(30, size=30)) for _ in range(300)])
     naive = np.mean(np.abs(resampled - resampled.mean()) >= abs(measured))
     assert 0.03 < naive < 0.6
-    assert paired_bootstrap(first, second, references)["bleu"].p == pytest.approx(naive, abs=0.06)
+    assert paired_bootstrap(first, second, references, tokenizer="none")["bleu"].p == pytest.approx(naive, abs=0.08)
 
 
 def test_equal_translations_do_not_differ_significantly() -> None:
     assert {*paired_bootstrap(GOOD, [*GOOD], REFERENCES).values()} == {(0.0, 1.0)}
 
 
-def test_scores_are_stored_for_their_texts_only(tmp_path: Path) -> None:
-    store = Measurements(tmp_path)
-    model: Any = SimpleNamespace(runs=[SimpleNamespace(seed=1, translations=GOOD)])
-    for references, measured in ((REFERENCES, 1), (REFERENCES, 1), (GOOD, 2)):
-        Quality(Texts(REFERENCES, references, None), [], store).differences(model, model)
-        assert store.measured == measured
+def test_differences_have_a_star_if_all_runs_differ_in_one_direction() -> None:
+    tests = {
+        "+3.00* (0.010, 0.040)": [Difference(2.0, 0.01), Difference(4.0, 0.04)],
+        "+2.00 (0.010, 0.050)": [Difference(2.0, 0.01), Difference(2.0, 0.05)],
+        "+1.00 (0.001, 0.001)": [Difference(4.0, 0.001), Difference(-2.0, 0.001)],
+        "-3.00* (0.001, 0.001)": [Difference(-4.0, 0.001), Difference(-2.0, 0.001)],
+    }
+    assert [*map(difference_text, tests.values())] == [*tests]
+
+
+def test_runs_are_paired_by_their_seeds_or_else_by_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    def model(*seeds: int) -> Model:
+        runs = [FinishedRun(Path(), {"seed": seed}, {}) for seed in seeds]
+        for run in runs:
+            vars(run)["translations"] = [str(run.seed)]
+        return Model("", runs)
+
+    pairs: list[tuple[str, str]] = []
+
+    def bootstrap(other: list[str], own: list[str], *_: Any, **__: Any) -> Any:
+        pairs.append((own[0], other[0]))
+        return {"bleu": Difference(1.0, 0.2)}
+
+    monkeypatch.setattr("nmt.comparison.quality.paired_bootstrap", bootstrap)
+    assert differences(model(3, 2, 9, 8), model(1, 2, 3), Texts([], [], None)).keys() == {"bleu"}
+    assert pairs == [("3", "3"), ("2", "2"), ("9", "3"), ("8", "1")]
 
 
 def test_values_of_a_range_of_lengths_are_their_own() -> None:
@@ -160,14 +161,13 @@ def test_values_of_a_range_of_lengths_are_their_own() -> None:
 
 
 def test_pareto_front_has_the_points_that_no_other_beats() -> None:
-    pairs = [(3.0, 20.0), (1.0, 10.0), (2.0, 10.0), (4.0, 19.0), (1.0, 8.0), (5.0, 21.0)]
-    points = [Point(str(number), "torch", 1, time, bleu) for number, (time, bleu) in enumerate(pairs)]
-    assert [point.label for point in pareto_front(points)] == ["1", "0", "5"]
+    points = [(3.0, 20.0), (1.0, 10.0), (2.0, 10.0), (4.0, 19.0), (1.0, 8.0), (5.0, 21.0)]
+    assert pareto_front(points) == [points[1], points[0], points[5]]
 
 
 def test_points_have_the_mean_time_of_the_rounds() -> None:
-    search = {"engine": "torch", "beam": 2}
-    records = [Record("a", "", "sentences_per_s", rate, **search) for rate in (10.0, 30.0)]  # type: ignore[arg-type]
-    records += [Record("a", "", "timed_bleu", 7.0, **search) for _ in range(2)]  # type: ignore[arg-type]
+    search: dict[str, Any] = {"engine": "torch", "beam": 2}
+    records = [Record("a", "", "sentences_per_s", rate, **search) for rate in (10.0, 30.0)]
+    records += [Record("a", "", "timed_bleu", 7.0, **search) for _ in range(2)]
     records += [Record("a", "", "bleu", 9.0), Record("b", "", "bleu", 9.0)]
-    assert timed_points(records) == [Point(label="a", engine="torch", beam=2, milliseconds=50.0, bleu=7.0)]
+    assert timed_points(records) == {("a", "torch"): {2: (50.0, 7.0)}}
