@@ -10,8 +10,6 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-import torch
-
 from nmt.system.machine import processor_name
 
 PACKAGES = ("torch", "pytorch-lightning", "sentencepiece", "sacrebleu", "numpy", "onnxruntime")
@@ -25,11 +23,6 @@ def provenance() -> list[str]:
         f"machine: {processor_name()}, {len(os.sched_getaffinity(0))} cores, {platform.system()}",
         f"versions: Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in PACKAGES),
     ]
-
-
-def gpu(device: str) -> list[str]:
-    """Return the line that names a GPU; none if ``device`` is the CPU."""
-    return [] if device == "cpu" else [f"device: {torch.cuda.get_device_name(device)}"]
 
 
 def resident_memory(process: int | str = "self") -> int:

@@ -34,7 +34,8 @@ class Runs:
     def __init__(self, folder: Path, records: Path, *, threads: int = 1, curves: Sequence[str] = ()) -> None:
         self.folder, self.threads, self.curves = folder, threads, curves
         self.file = records / f"{folder.name}.jsonl"
-        self.records = {record["name"]: record for record in read_records(self.file, "name")}
+        lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.is_file() else []
+        self.records: dict[str, dict[str, Any]] = {record["name"]: record for record in map(json.loads, lines)}
         self.used: set[str] = set()
         self.lock = RLock()  # runs may train in several threads
 
@@ -149,20 +150,6 @@ def program(name: str, *words: str) -> str:
     """Run the command nmt-``name``, and return what it prints."""
     command = [sys.executable, "-m", "nmt.commands.programs", name, *words]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-
-
-def read_records(file: Path, key: str) -> list[dict[str, Any]]:
-    """Return the records of a file, if it exists. Exits with one line if a record is damaged or lacks ``key``."""
-    records = []
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    for number, line in enumerate(lines, 1):
-        try:
-            record = json.loads(line)
-            record[key]
-            records.append(record)
-        except (ValueError, LookupError, TypeError):
-            sys.exit(f"{file}:{number}: not a record of a run; remove the line")
-    return records
 
 
 def _portable(settings: Sequence[str]) -> list[str]:

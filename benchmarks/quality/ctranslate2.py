@@ -34,6 +34,7 @@ from nmt.files.atomic import write_lines
 from nmt.inference.model_folder import load_folder
 from nmt.text.tokenizer import Tokenizer
 
+# Started with -P, because this file in its folder has the name of the package that it imports.
 PEER = Path(__file__).with_name("ctranslate2_peer.py")
 CONVERTED = "multi_head-transformer"  # these students run in CTranslate2 too
 SHORTLIST = 20  # translations per source piece, in a second folder of each model; CTranslate2 gets the same lists
@@ -104,7 +105,7 @@ def converted(run: Path, title: str, shortlist: Path, args: Any) -> System:
         shape = {"layers": layers, "heads": model.attention.heads, "pieces": pieces}
         (folder / "shape.json").write_text(json.dumps(shape), encoding="utf-8")
         shutil.copy(run / "data" / "source.model", folder / "pieces.model")
-        subprocess.run([args.ct2, PEER, "convert", folder], check=True, env=environment(args.ct2))
+        subprocess.run([args.ct2, "-P", PEER, "convert", folder], check=True, env=environment(args.ct2))
     return System(title, str(args.ct2), "ct2", folder)
 
 
@@ -127,7 +128,7 @@ class Process:
     """A system that waits for jobs."""
 
     def __init__(self, system: System) -> None:
-        command = [system.python, str(PEER), system.engine, str(system.folder), "1"]
+        command = [system.python, "-P", str(PEER), system.engine, str(system.folder), "1"]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.process = subprocess.Popen(command, **pipes, env=environment(system.python))
 

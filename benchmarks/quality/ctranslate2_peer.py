@@ -4,7 +4,7 @@ It runs in any Python that has the program and sentencepiece. A job is a line of
 stdout: the processor seconds since the start, those of the job, and its seconds of the clock. ``pieces`` is the mean
 length of a source line, because the toolkit counts the pieces of a batch, not its lines.
 
-    python ctranslate2_peer.py ct2 FOLDER THREADS
+    python -P ctranslate2_peer.py ct2 FOLDER THREADS
     {"input": "test.src", "output": "test.tgt", "lines": 100, "batch": 32, "beam": 5, "pieces": 16}
 """
 

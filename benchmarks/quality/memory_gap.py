@@ -25,14 +25,8 @@ from typing import Any, NamedTuple
 from benchmarks.report import argument_parser, header, save, table, with_deviation
 from benchmarks.runs import Runs, evaluate
 
-HERE = "benchmarks.quality.memory_gap_kinds"
 MEMORY = ["attention=memory"]
 TEACHER = "guide.model={runs}/bahdanau-s{seed}"  # the cell bahdanau, which has to be trained before
-
-
-def variant(name: str, attention: str = "memory") -> list[str]:
-    """Return the overrides that replace the class of an attention by one of memory_gap_kinds.py."""
-    return [f"attention={attention}", f"attention._target_={HERE}.{name}", "trust=[benchmarks]"]
 
 
 CELLS = {
@@ -42,9 +36,6 @@ CELLS = {
     "memory": MEMORY,
     "located_memory": ["attention=located_memory"],
     "abc": ["attention=abc"],
-    "normalised": variant("NormalisedRead"),
-    "located write": variant("LocatedWrite"),
-    "content read only, softmax": [*variant("ContentOnlyRead"), "attention.read_score=softmax"],
     "contexts of bahdanau": [*MEMORY, "guide=contexts", TEACHER],
     "no encodings": [*MEMORY, "attention.position_encoding=false"],
     "K = 8": [*MEMORY, "attention.slots=8"],
@@ -184,7 +175,7 @@ def evaluate_sets(corpus: Corpus, data: Path, model: Path) -> dict[str, Any]:
     """Return the BLEU of the model on each set."""
     result = {}
     for part in corpus.sets:
-        words = [f"model={model}", *sides(corpus, data / part), "lowercase=true", "trust=[benchmarks]"]
+        words = [f"model={model}", *sides(corpus, data / part), "lowercase=true"]
         words.append(f"search.beam_size={BEAM}")
         result[part] = evaluate(*words)["bleu"]
     return result

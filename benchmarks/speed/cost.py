@@ -11,10 +11,6 @@ With --paper it measures only the look-ups of the covariance paper (de Brébisso
 k = 100, for which the paper expects a softmax to take n / k ≈ 7 times as long as C q.
 
     python -m benchmarks.speed.cost --paper
-
-With --gpu it measures look-ups and training steps of --batch sources at once on a GPU.
-
-    python -m benchmarks.speed.cost --gpu
 """
 
 from __future__ import annotations
@@ -31,12 +27,10 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.machine import gpu
 from benchmarks.report import argument_parser, header, row, save, table_head
 from benchmarks.speed.cost_measure import (
     BEAM,
     CONSTANT,
-    GPU_LENGTHS,
     KINDS,
     LENGTHS,
     MIDDLE_LENGTH,
@@ -50,7 +44,6 @@ from benchmarks.speed.cost_measure import (
     Cell,
     look_up_ratios,
     measure_lengths,
-    measure_on_gpu,
     measure_queries,
     measure_sizes,
     paper_look_ups,
@@ -79,13 +72,9 @@ ByLength = dict[tuple[str, int, str], Cell]
 
 def main() -> None:
     parser = argument_parser(__doc__, rounds=7)
-    parser.add_argument("--device", default="cpu", help="default: %(default)s")
-    parser.add_argument("--gpu", action="store_true", help="measure batches of sources on a GPU")
-    parser.add_argument("--batch", type=int, default=32, help="sources at once, with --gpu; default: %(default)s")
     parser.add_argument("--peaks", default=None, help=argparse.SUPPRESS)
     parser.add_argument("--paper", action="store_true", help="measure the look-ups of the covariance paper only")
     args = parser.parse_args()
-    args.device = "cuda" if args.gpu else args.device
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)  # as nmt-train does
     torch.manual_seed(1)
@@ -95,17 +84,14 @@ def main() -> None:
     if args.paper:
         save(args.output / "cost_paper.md", paper_report(args))
         return
-    if args.gpu:
-        save(args.output / "cost_gpu.md", gpu_report(args))
-        return
     peaks = {kind: peaks_in_process(kind, args.threads) for kind in KINDS}
-    cells = [*measure_lengths(args, peaks), *measure_sizes(args), *measure_queries(args)]
+    cells = [*measure_lengths(args.rounds, peaks), *measure_sizes(args.rounds), *measure_queries(args.rounds)]
     with (args.output / "cost.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(Cell._fields)
         writer.writerows((*cell[:4], *(f"{number:.5f}" for number in cell[4:7]), cell.bytes) for cell in cells)
     plot(cells, args.output / "cost.png")
-    save(args.output / "cost.md", report(cells, args.threads, look_up_ratios(args)))
+    save(args.output / "cost.md", report(cells, args.threads, look_up_ratios(args.rounds)))
 
 
 def paper_report(args: argparse.Namespace) -> list[str]:
@@ -117,35 +103,10 @@ def paper_report(args: argparse.Namespace) -> list[str]:
         "products: torch's functions alone, with H (n × k) or C (k × k)",
     )
     lines += table_head("look-up", *(f"queries = {count:,}" for count in PAPER_QUERIES))
-    columns = [paper_look_ups(count, args) for count in PAPER_QUERIES]
+    columns = [paper_look_ups(count) for count in PAPER_QUERIES]
     lines += [row(kind, *(f"{column[kind]:,.1f}" for column in columns)) for kind in columns[0]]
     for softmax, linear in PAPER_PAIRS:
         lines.append(row(f"{softmax} / {linear}", *(f"{column[softmax] / column[linear]:.1f}" for column in columns)))
-    return lines
-
-
-def gpu_report(args: argparse.Namespace) -> list[str]:
-    """Return the report of --gpu."""
-    cells = {(cell.kind, cell.value, cell.phase): cell for cell in measure_on_gpu(args)}
-    lines = header(
-        "What each attention costs on a GPU",
-        *gpu(args.device),
-        f"B = {args.batch} sources, sizes {SIZE}, float32; a look-up is Q = {BEAM} queries of each source, "
-        f"training {TARGET}",
-        f"medians of {args.rounds} rounds in which all kinds took turns",
-    )
-    lengths = [f"S = {length:,}" for length in GPU_LENGTHS]
-    trained = lengths[: GPU_LENGTHS.index(MIDDLE_LENGTH) + 1]
-    columns = [f"look-up, µs, {length}" for length in lengths] + [f"memory, MB, {lengths[-1]}"]
-    columns += [f"{figure}, {length}" for length in trained for figure in ("training, ms", "its peak, MB")]
-    lines += table_head("attention", *columns)
-    for kind in KINDS:
-        look_ups = [cells[kind, length, "look-up"] for length in GPU_LENGTHS]
-        texts = [f"{cell.ms * 1000:,.0f}" for cell in look_ups] + [f"{look_ups[-1].bytes / 2**20:,.1f}"]
-        for length in GPU_LENGTHS[: len(trained)]:
-            training = cells[kind, length, "training"]
-            texts += [f"{training.ms:,.1f}", f"{training.bytes / 2**20:,.0f}"]
-        lines.append(row(kind, *texts))
     return lines
 
 

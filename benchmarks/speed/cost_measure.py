@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import math
 import time
@@ -26,7 +25,6 @@ SIZE = 512
 BEAM = 5  # queries of a look-up: the hypotheses of one sentence
 TARGET = 32  # queries of a training step
 LENGTHS = [10, 30, 100, 300, 1_000, 2_000, 5_000, 10_000, 20_000]
-GPU_LENGTHS = [100, 1_000, 10_000]
 MIDDLE_LENGTH = 1_000
 PAPER_LENGTH, PAPER_SIZE = 750, 100  # n and k of the covariance paper
 PAPER_QUERIES = (1, 4, 32)  # 4: questions about a document
@@ -35,7 +33,7 @@ PAPER_PAIRS = [("luong score=dot", "covariance_paper"), ("products, Hᵀ softmax
 MAX_CALL_S = 20.0  # a slower call is not measured at greater lengths
 
 KINDS = kinds()
-# Kinds whose look-up should not grow with the source: memories of fixed size, and local.
+# Kinds whose look-up should not grow with the source: memories of fixed size.
 CONSTANT = [name for name in KINDS if not name.startswith(("bahdanau", "luong", "sparse", "multi_head", "none"))]
 
 
@@ -73,39 +71,25 @@ def training_peaks(kind: str) -> list[int]:
     return [peak_of_call(prepare(attention, "training", length, TARGET).run) for length in LENGTHS]
 
 
-def measure_on_gpu(args: argparse.Namespace) -> Iterator[Cell]:
-    """Yield the look-ups of all kinds for ``args.batch`` sources at growing lengths, and their training up to 1,000."""
-    attentions = {name: build(words).to(args.device) for name, words in KINDS.items()}
-    for length in GPU_LENGTHS:
-        for phase in ("look-up", "training") if length <= MIDDLE_LENGTH else ("look-up",):
-            count = BEAM if phase == "look-up" else TARGET
-            calls = {}
-            for name, attention in attentions.items():
-                call = prepare(attention, phase, length, count, device=args.device, batch=args.batch)
-                peak = gpu_peak_of_call(call.run) if phase == "training" else call.memory_bytes
-                calls[name] = call._replace(memory_bytes=peak)
-            yield from time_calls("length", length, phase, calls, args.rounds)
-
-
-def measure_lengths(args: argparse.Namespace, peaks: dict[str, list[int]]) -> Iterator[Cell]:
+def measure_lengths(rounds: int, peaks: dict[str, list[int]]) -> Iterator[Cell]:
     """Yield all phases of all kinds at growing lengths; a kind that takes too long is skipped from then on."""
-    attentions = {name: build(words).to(args.device) for name, words in KINDS.items()}
+    attentions = {name: build(words) for name, words in KINDS.items()}
     slow: set[tuple[str, str]] = set()
     for length in LENGTHS:
         for phase in ("write", "look-up", "training"):
             count = BEAM if phase == "look-up" else TARGET
             calls = {
-                name: prepare(attention, phase, length, count, device=args.device)
+                name: prepare(attention, phase, length, count)
                 for name, attention in attentions.items()
                 if (name, phase) not in slow
             }
-            for cell in time_calls("length", length, phase, calls, args.rounds):
+            for cell in time_calls("length", length, phase, calls, rounds):
                 yield cell._replace(bytes=peaks[cell.kind][LENGTHS.index(length)]) if phase == "training" else cell
                 if cell.ms > MAX_CALL_S * 1000:
                     slow.add((cell.kind, phase))
 
 
-def measure_sizes(args: argparse.Namespace) -> Iterator[Cell]:
+def measure_sizes(rounds: int) -> Iterator[Cell]:
     """Yield look-ups and writes against K (memory, low_rank), key size (kernel, delta) and state size (covariance)."""
     for size in (8, 32, 128, 512, 1024):
         attentions = {
@@ -116,35 +100,29 @@ def measure_sizes(args: argparse.Namespace) -> Iterator[Cell]:
             "covariance": build(["attention=covariance"], size),
         }
         for phase in ("write", "look-up"):
-            calls = {
-                name: prepare(attention.to(args.device), phase, MIDDLE_LENGTH, BEAM, device=args.device)
-                for name, attention in attentions.items()
-            }
-            yield from time_calls("size", size, phase, calls, args.rounds)
+            calls = {name: prepare(attention, phase, MIDDLE_LENGTH, BEAM) for name, attention in attentions.items()}
+            yield from time_calls("size", size, phase, calls, rounds)
 
 
-def measure_queries(args: argparse.Namespace) -> Iterator[Cell]:
+def measure_queries(rounds: int) -> Iterator[Cell]:
     """Yield reads of many queries at once in a source of 1,000 states."""
-    attentions = {name: build(words).to(args.device) for name, words in KINDS.items()}
+    attentions = {name: build(words) for name, words in KINDS.items()}
     for count in (1, 5, 32, 160, 1_000):
-        calls = {
-            name: prepare(attention, "look-up", MIDDLE_LENGTH, count, device=args.device)
-            for name, attention in attentions.items()
-        }
-        yield from time_calls("queries", count, "look-up", calls, args.rounds)
+        calls = {name: prepare(attention, "look-up", MIDDLE_LENGTH, count) for name, attention in attentions.items()}
+        yield from time_calls("queries", count, "look-up", calls, rounds)
 
 
-def paper_look_ups(count: int, args: argparse.Namespace) -> dict[str, float]:
+def paper_look_ups(count: int) -> dict[str, float]:
     """Return the µs of ``count`` look-ups by softmax and by linear attention in a document of the paper's size."""
     (softmax, linear), (softmax_products, linear_products) = PAPER_PAIRS
     attentions = {softmax: ["attention=luong", "attention.score=dot"], linear: ["attention=covariance_paper"]}
     calls = {
-        name: prepare(build(words, PAPER_SIZE).to(args.device), "look-up", PAPER_LENGTH, count, device=args.device).run
+        name: prepare(build(words, PAPER_SIZE), "look-up", PAPER_LENGTH, count).run
         for name, words in attentions.items()
     }
-    states = torch.randn(PAPER_LENGTH, PAPER_SIZE, device=args.device)
+    states = torch.randn(PAPER_LENGTH, PAPER_SIZE)
     covariance = states.t() @ states
-    query = torch.randn(count, PAPER_SIZE, device=args.device)
+    query = torch.randn(count, PAPER_SIZE)
     calls[softmax_products] = lambda: (query @ states.t()).softmax(1) @ states
     calls[linear_products] = lambda: query @ covariance
     best = dict.fromkeys(calls, math.inf)
@@ -154,26 +132,24 @@ def paper_look_ups(count: int, args: argparse.Namespace) -> dict[str, float]:
     return best
 
 
-def look_up_ratios(args: argparse.Namespace) -> dict[str, float]:
+def look_up_ratios(rounds: int) -> dict[str, float]:
     """Return look-up time in the longest source over that in 100 states, for CONSTANT: the median of paired runs."""
     medians = {}
     for name in CONSTANT:
-        attention = build(KINDS[name]).to(args.device)
-        short, long = (
-            prepare(attention, "look-up", length, BEAM, device=args.device).run for length in (100, max(LENGTHS))
-        )
-        ratios = [seconds_per_call(long, 300) / seconds_per_call(short, 300) for _ in range(4 * args.rounds)]
-        medians[name] = median(ratios[args.rounds :])
+        attention = build(KINDS[name])
+        short, long = (prepare(attention, "look-up", length, BEAM).run for length in (100, max(LENGTHS)))
+        ratios = [seconds_per_call(long, 300) / seconds_per_call(short, 300) for _ in range(4 * rounds)]
+        medians[name] = median(ratios[rounds:])
     return medians
 
 
-def prepare(attention: Attention, phase: str, length: int, count: int, *, device: str = "cpu", batch: int = 1) -> Call:
+def prepare(attention: Attention, phase: str, length: int, count: int) -> Call:
     """Return a function that runs the phase once, for sources of ``length`` states with ``count`` queries each."""
     attention.train(phase == "training")  # in training, nested_memory writes a random number of slots
     width = attention.context_size or SIZE
-    states = torch.randn(batch, length, width, device=device)
-    mask = torch.ones(batch, length, dtype=torch.bool, device=device)
-    query = torch.randn(batch, count, width, device=device)
+    states = torch.randn(1, length, width)
+    mask = torch.ones(1, length, dtype=torch.bool)
+    query = torch.randn(1, count, width)
     with torch.no_grad():
         memory = attention.write(states, mask) if phase != "training" else None
 
@@ -214,13 +190,9 @@ def time_calls(axis: str, value: int, phase: str, calls: dict[str, Call], rounds
 
 def seconds_per_call(run: Callable[[], Any], repeats: int) -> float:
     """Return the mean seconds of ``repeats`` calls."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
     started = time.perf_counter()
     for _ in range(repeats):
         run()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
     return (time.perf_counter() - started) / repeats
 
 
@@ -235,12 +207,3 @@ def peak_of_call(run: Callable[[], Any]) -> int:
     except OSError:
         run()
         return 0
-
-
-def gpu_peak_of_call(run: Callable[[], Any]) -> int:
-    """Return the bytes by which one call raises the peak of the GPU memory that tensors use."""
-    run()  # allocates gradients and work spaces, which stay
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    run()
-    return torch.cuda.max_memory_allocated() - before

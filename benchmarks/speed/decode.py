@@ -1,15 +1,13 @@
-"""Compare the decoding speed of the engines, and compare each with a lower bound.
+"""Compare the decoding speed of the engines.
 
 The model is the reference (two layers, 512, input feeding, 8,000 pieces) with random weights. All translations have
-the same length, so that each takes --steps decoder steps. The engines take turns. The lower bound ("floor") is the time
-of the model's matrix products alone, each at the best rate that any library reached for its shape in the same process.
+the same length, so that each takes --steps decoder steps. The engines take turns.
 
     python -m benchmarks.speed.decode                                     320 lines of 15 pieces, beam 5, batches of 32
     python -m benchmarks.speed.decode --lines 50 --batch 1                one line at a time
     python -m benchmarks.speed.decode --at-once                           several batches at once too, one thread each
     CT2_FORCE_CPU_ISA=AVX512 python -m benchmarks.speed.decode --at-once --ct2 ct2/bin/python        CTranslate2 too
     python -m benchmarks.speed.decode --lines 50 --batch 1 --shortlist 50  also with 50 translations a source piece
-    python -m benchmarks.speed.decode --device cuda --batch 320           torch on a GPU, the other engines on the CPU
     python -m benchmarks.speed.decode --attention memory --lines 100 --length 111 --steps 150
     python -m benchmarks.speed.decode --steps natural --model runs/reference --input data/multi30k/test2016.en.gz
 """
@@ -30,10 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from benchmarks.machine import gpu
 from benchmarks.report import argument_parser, header, save, table, with_quartiles
-from benchmarks.speed.floor import FLOAT_METHODS, Product, floor
-from benchmarks.speed.reference import FIRST_PIECE, LAYERS, SIZE, VOCABULARY, reference
+from benchmarks.speed.reference import FIRST_PIECE, VOCABULARY, reference
 from nmt.data.text_files import read_lines
 from nmt.inference.translator import Translator
 from nmt.search import SearchOptions
@@ -42,9 +38,7 @@ from nmt.search.search import search
 from nmt.text.specials import EOS
 
 ENGINES = ("torch", "onnx", "onnx-int8")
-METHODS = {"torch": FLOAT_METHODS, "onnx": FLOAT_METHODS, "onnx-int8": ["onnx-int8"]}
 NATURAL = "natural"
-SHORTLIST = ", shortlist"
 PEER_SIZES = {22: 512, 11: 256}  # million parameters with 8,000 pieces, and size; the reference has 25 million
 COLUMNS = ("engine", "median s (quartiles)", "times as fast as the first engine")
 
@@ -60,7 +54,6 @@ def main() -> None:
     parser.add_argument("--input", type=Path, help=f"source text for --steps {NATURAL}")
     parser.add_argument("--beam", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--batch", type=int, default=32, help="lines per batch; default: %(default)s")
-    parser.add_argument("--device", default="cpu", help="of the torch engine; default: %(default)s")
     parser.add_argument("--at-once", action="store_true", help="also decode --threads batches at once")
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help="pieces; default: %(default)s")
     help_text = "also decode with a shortlist of that many translations per source piece; random ones without --model"
@@ -87,24 +80,15 @@ def measure_fixed(args: argparse.Namespace) -> list[str]:
         if args.shortlist:
             engines[f"{name}, vocabulary map"] = Peer(args, millions, args.shortlist)
     seconds = in_turns(engines, args.rounds, lambda engine: decode_steps(engine, lines, args.beam, args.batch, steps))
-    work = model_products(args, steps)
     size = f"{args.lines} lines of {args.length} pieces, {steps} steps"
     size += f", vocabulary {args.vocabulary:,}" if args.vocabulary != VOCABULARY else ""
-    rows = []
-    for name, times in seconds.items():
-        middle, methods = median(times), METHODS.get(name.partition(",")[0])
-        bounds = ["–", "–"]
-        if methods and SHORTLIST not in name and (args.device == "cpu" or name != "torch"):
-            bound = floor(work, methods)
-            bounds = [f"{bound:.2f}", f"{bound / middle:.2f}"]
-        cells = [f"{args.lines * steps / middle:,.0f}", *bounds]
-        rows.append([*compare(seconds, name), *cells])
-    columns = (*COLUMNS, "target pieces per second", "floor, s", "floor / time")
+    rows = [[*compare(seconds, name), f"{args.lines * steps / median(times):,.0f}"] for name, times in seconds.items()]
+    columns = (*COLUMNS, "target pieces per second")
     facts = [f"{' '.join(args.attention)}; {size}, {conditions(args)}"]
     if args.shortlist:
         facts.append(f"shortlist and vocabulary map: {args.shortlist} random translations per source piece")
     facts += [f"CT2_FORCE_CPU_ISA: {os.environ.get('CT2_FORCE_CPU_ISA', 'not set')}"] if args.ct2 else []
-    return [*header("Decoding", *facts, *gpu(args.device)), *table(columns, rows)]
+    return [*header("Decoding", *facts), *table(columns, rows)]
 
 
 def measure_natural(args: argparse.Namespace) -> list[str]:
@@ -127,7 +111,7 @@ def measure_natural(args: argparse.Namespace) -> list[str]:
         rows.append([*compare(seconds, name), f"{count / len(lines):.1f}", f"{count / median(times):,.0f}"])
     work = f"{args.model.name}; {len(lines):,} lines of {args.input.name}, {conditions(args)}"
     columns = (*COLUMNS, "target pieces per line", "target pieces per second")
-    return [*header("Decoding with natural endings", work, *gpu(args.device)), *table(columns, rows)]
+    return [*header("Decoding with natural endings", work), *table(columns, rows)]
 
 
 def conditions(args: argparse.Namespace) -> str:
@@ -159,13 +143,12 @@ def load_engines(run: Path, args: argparse.Namespace, hypotheses: int) -> Iterat
     ``hypotheses`` is their number in a batch.
     """
     for name in args.engine:
-        device = getattr(args, "device", "cpu") if name == "torch" else "auto"
-        model = Translator.load(run, engine=name, device=device, threads=args.threads).loaded_model
+        model = Translator.load(run, engine=name, device="cpu", threads=args.threads).loaded_model
         yield name, model.engine(trace=False, hypotheses=hypotheses)
         if getattr(args, "shortlist", None) and name != "torch":
             options: Any = {"engine": name, "threads": args.threads, "shortlist": True}
             restricted = Translator.load(run, **options).loaded_model
-            yield f"{name}{SHORTLIST}", restricted.engine(trace=False, hypotheses=hypotheses)
+            yield f"{name}, shortlist", restricted.engine(trace=False, hypotheses=hypotheses)
         if getattr(args, "at_once", False) and model.workers > 1:
             engine: Any = AtOnce(model.engine(trace=False, beside_others=True), model.workers)
             yield f"{name}, {model.workers} batches at once", engine
@@ -221,19 +204,6 @@ def decode_batches(engine: Any, decode: Callable[[Any, Any], Any], batches: list
         return [decode(engine, batch) for batch in batches]
     with ThreadPoolExecutor(engine.workers) as pool:
         return list(pool.map(lambda batch: decode(engine.engine, batch), batches))
-
-
-def model_products(args: argparse.Namespace, steps: int) -> list[Product]:
-    """Return the reference's products with weights: encoder layers in two directions, then the decoder steps."""
-    length, batch, batches, rows = args.length, args.batch, args.lines / args.batch, args.batch * args.beam
-    return [
-        Product(batch * length, SIZE, 4 * SIZE, LAYERS * batches),
-        Product(batch, SIZE // 2, 2 * SIZE, 2 * LAYERS * length * batches),
-        Product(rows, 3 * SIZE, 4 * SIZE, steps * batches),
-        Product(rows, 2 * SIZE, 4 * SIZE, (LAYERS - 1) * steps * batches),
-        Product(rows, 2 * SIZE, SIZE, steps * batches),
-        Product(rows, SIZE, args.vocabulary, steps * batches),
-    ]
 
 
 if __name__ == "__main__":

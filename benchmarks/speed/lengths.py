@@ -1,9 +1,7 @@
 """Measure how decoding slows down with the source length, for four attentions in otherwise equal reference models.
 
 Each cell decodes a batch of 32 sources with beam 5 and --steps decoder steps, by onnx-int8. "step" is the time of one
-decoder step, without encoding. Bahdanau's look-up is also timed alone, as the graph computes it, beside the time to
-move its data at the memory bandwidth of this machine: "data once" reads the keys and the states one time, "all passes"
-adds what an addition, a tanh and a product read and write of (B, N, S, A) numbers.
+decoder step, without encoding.
 
     python -m benchmarks.speed.lengths
 """
@@ -12,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,12 +21,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.report import argument_parser, header, save, table
 from benchmarks.speed.decode import decode_steps, load_engines
-from benchmarks.speed.floor import best_seconds
-from benchmarks.speed.reference import SIZE, VOCABULARY, reference
-from nmt.attention import BahdanauAttention
-from nmt.attention.base import Memory
-from nmt.inference.onnx.engine import open_session
-from nmt.inference.onnx.export import ANY, write_graph
+from benchmarks.speed.reference import VOCABULARY, reference
 from nmt.text.specials import EOS
 
 KINDS = {
@@ -41,7 +32,6 @@ KINDS = {
 }
 LENGTHS = (10, 15, 25, 35, 64, 100, 200, 500, 1000)
 BATCH, BEAM = 32, 5
-ATTENTION_SIZE = 256  # the default of conf/attention/bahdanau.yaml
 
 
 def main() -> None:
@@ -53,17 +43,15 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     runs = {name: reference(args.runs, words) for name, words in KINDS.items()}
     engines = {name: next(load_engines(run, args, BATCH * BEAM))[1] for name, run in runs.items()}
-    look_up_seconds, bandwidth = bahdanau_look_up(args.threads), memory_bandwidth()
     rows: list[list[float]] = []
     for length in args.length:
         totals, steps = time_engines(engines, length, args)
-        once, passes = (moved / bandwidth for moved in look_up_traffic(length))
-        rows.append([length, *totals, *steps, look_up_seconds(length), once, passes])
+        rows.append([length, *totals, *steps])
         print(*(f"{number:.4g}" for number in rows[-1]), flush=True)
-    save(args.output / "lengths.md", report(args, rows, bandwidth), show=False)
+    save(args.output / "lengths.md", report(args, rows), show=False)
     with (args.output / "lengths.csv").open("w", newline="", encoding="utf-8") as file:
         names = [f"{name}, {quantity}" for quantity in ("total, s", "step, s") for name in KINDS]
-        csv.writer(file).writerows([["S", *names, "bahdanau look-up, s", "data once, s", "all passes, s"], *rows])
+        csv.writer(file).writerows([["S", *names], *rows])
     plot(rows, args.output / "lengths.png")
 
 
@@ -86,59 +74,11 @@ def time_engines(engines: dict[str, Any], length: int, args: argparse.Namespace)
     return [median(times) for times in totals.values()], [median(times) for times in steps.values()]
 
 
-class Read(torch.nn.Module):
-    """The look-up of an attention as a module that can be exported."""
-
-    def __init__(self, attention: BahdanauAttention) -> None:
-        super().__init__()
-        self.attention = attention
-
-    def forward(self, memory: dict[str, torch.Tensor], query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.attention.read(query, Memory(**memory))
-
-
-def bahdanau_look_up(threads: int) -> Callable[[int], float]:
-    """Return a function from the source length to the seconds of one look-up of all hypotheses by onnxruntime."""
-    attention = BahdanauAttention(state_size=SIZE, query_size=SIZE, attention_size=ATTENTION_SIZE)
-
-    def memory_fields(length: int) -> dict[str, torch.Tensor]:
-        memory = attention.write(torch.randn(BATCH, length, SIZE), torch.ones(BATCH, length, dtype=torch.bool))
-        return {name: field.detach() for name, field in memory._asdict().items() if field is not None}
-
-    with tempfile.TemporaryDirectory() as folder:
-        file, example = Path(folder) / "read.onnx", memory_fields(7)
-        dynamic = {name: {0: ANY} | ({1: ANY} if field.dim() > 1 else {}) for name, field in example.items()}
-        query = torch.randn(BATCH, BEAM, SIZE)
-        shapes, inputs = (dynamic, {0: ANY, 1: ANY}), [*example, "query"]
-        write_graph(Read(attention), (example, query), shapes, file, inputs, ["context", "weights"])
-        session = open_session(file, threads)
-
-    def seconds(length: int) -> float:
-        inputs = {graph_input.name for graph_input in session.get_inputs()}
-        memory = {name: field.numpy() for name, field in memory_fields(length).items() if name in inputs}
-        return best_seconds(lambda: session.run(None, {"query": query.numpy(), **memory}))
-
-    return seconds
-
-
-def look_up_traffic(length: int) -> tuple[float, float]:
-    """Return the bytes that a Bahdanau look-up moves at least, and those that its operations move one by one."""
-    once = 4 * BATCH * length * (ATTENTION_SIZE + SIZE)
-    return once, once + 4 * 4 * BATCH * BEAM * length * ATTENTION_SIZE
-
-
-def memory_bandwidth() -> float:
-    """Return the bytes per second of a copy in memory; reading and writing both count."""
-    source = torch.zeros(1 << 26)
-    target = torch.empty_like(source)
-    return 2 * source.numel() * 4 / best_seconds(lambda: target.copy_(source))
-
-
-def report(args: argparse.Namespace, rows: list[list[float]], bandwidth: float) -> list[str]:
+def report(args: argparse.Namespace, rows: list[list[float]]) -> list[str]:
     """Return the report with one table row per source length."""
     first, *others = KINDS
     columns = ["S", *(f"{name}, s" for name in KINDS), *(f"{name} / {first}" for name in others)]
-    columns += [*(f"{name}, ms per step" for name in KINDS), "Bahdanau look-up, ms", "data once, ms", "all passes, ms"]
+    columns += [f"{name}, ms per step" for name in KINDS]
     count, cells = len(KINDS), []
     for length, *numbers in rows:
         totals, milliseconds = numbers[:count], [1000 * number for number in numbers[count:]]
@@ -146,7 +86,7 @@ def report(args: argparse.Namespace, rows: list[list[float]], bandwidth: float) 
         cells.append([length, *(f"{total:.3f}" for total in totals), *ratios, *(f"{ms:.2f}" for ms in milliseconds)])
     conditions = (
         f"{args.engine[0]}, batch of {BATCH}, beam {BEAM}, {args.steps} steps, {args.threads} threads, medians of "
-        f"{args.rounds} rounds in turns; memory bandwidth {bandwidth / 1e9:.0f} GB/s"
+        f"{args.rounds} rounds in turns"
     )
     return [*header("Decoding by source length", conditions), *table(columns, cells)]
 

@@ -1,15 +1,13 @@
-"""Compare the training speed of models, and compare each with a lower bound: target pieces per second of full updates.
+"""Compare the training speed of models: target pieces per second of full updates.
 
 An update covers everything: make the batch, forward, loss, backward, clipping, Adam. Models have the sizes of the
 reference; Transformers have as many layers and units. Pairs are as long as image captions, 128 per batch, and all
-models take turns. The lower bound ("floor", for LSTMs) is the time of the matrix products alone, one forward and two
-backward, each at the best rate that any library reached for its shape in the same process. "padding" is the share of
-padded positions on both sides, "loading" the share of time spent on making batches.
+models take turns. "padding" is the share of padded positions on both sides, "loading" the share of time spent on making
+batches.
 
     python -m benchmarks.speed.train
     python -m benchmarks.speed.train --pieces train.sp.en train.sp.de  lengths of these files, not random ones
     python -m benchmarks.speed.train --precision float32 bf16
-    python -m benchmarks.speed.train --device cuda --output benchmarks/results/train_gpu.md  without a lower bound
     python -m benchmarks.speed.train --model 'luong general' 'transformer, linear' --output out.md
 
 With --peer, another toolkit trains before each round and after the last one. Give one command for bahdanau and one for
@@ -30,15 +28,13 @@ from statistics import median
 
 import torch
 
-from benchmarks.machine import gpu
 from benchmarks.report import argument_parser, header, quartiles, save, table
-from benchmarks.speed.floor import BFLOAT16_METHODS, FLOAT_METHODS, floor
-from benchmarks.speed.train_run import MODELS, TRANSFORMERS, Lengths, Run, Timing, model_products, pair_lengths
+from benchmarks.speed.train_run import MODELS, TRANSFORMERS, Lengths, Run, Timing, pair_lengths
 from nmt.kernels.process import keep_freed_memory
 from nmt.text.batches import BatchPlan
 
 COLUMNS = (
-    *("model", "pieces per second (quartiles)", "floor, s", "s per update", "floor / time", "padding", "loading"),
+    *("model", "pieces per second (quartiles)", "s per update", "padding", "loading"),
     "compared with the peer",
 )
 
@@ -53,7 +49,7 @@ def main() -> None:
     runs = {}
     for precision, name in itertools.product(args.precision, args.model):
         label = name if precision == "float32" else f"{name}, {precision}"
-        runs[label] = Run(name, precision, corpus, sampler, device=torch.device(args.device))
+        runs[label] = Run(name, precision, corpus, sampler)
     commands = dict(text.split("=", 1) for text in args.peer)
     timings: dict[str, list[Timing]] = {label: [] for label in runs}
     peers: dict[str, list[float]] = {attention: [] for attention in commands}
@@ -64,14 +60,14 @@ def main() -> None:
             updates = [run.update() for _ in range(args.updates if index else 2)]
             timings[label] += [Timing(*map(sum, zip(*updates, strict=True)))] if index else []  # round 0: warm-up
     rows = [
-        [f"{args.peer_name}, {name}, input feeding", rate_text(rates), *[""] * 5, 1] for name, rates in peers.items()
+        [f"{args.peer_name}, {name}, input feeding", rate_text(rates), *[""] * 3, 1] for name, rates in peers.items()
     ]
-    rows += [model_row(label, runs[label], timings[label], peers, args) for label in runs]
+    rows += [model_row(label, timings[label], peers, args) for label in runs]
     conditions = (
         f"{args.sentences} sentences per batch, {args.threads} threads, {args.rounds} rounds of {args.updates} updates "
         "in turns; real target pieces, including </s>"
     )
-    save(args.output, [*header("Training", conditions, *gpu(args.device)), *table(COLUMNS, rows)])
+    save(args.output, [*header("Training", conditions), *table(COLUMNS, rows)])
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -80,7 +76,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--model", nargs="+", choices=MODELS, default=lstms, help="default: all LSTMs")
     choices = ["float32", "bf16"]
     parser.add_argument("--precision", nargs="+", choices=choices, default=choices[:1], help="default: float32")
-    parser.add_argument("--device", default="cpu", help="default: %(default)s")
     parser.add_argument("--pieces", type=Path, nargs=2, help="source and target text as pieces, for their lengths")
     parser.add_argument("--updates", type=int, default=6, help="updates of each model per round; default: %(default)s")
     parser.add_argument("--sentences", type=int, default=128, help="sentences per batch; default: %(default)s")
@@ -89,23 +84,15 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def model_row(
-    label: str, run: Run, timings: list[Timing], peers: dict[str, list[float]], args: argparse.Namespace
-) -> list[str]:
+def model_row(label: str, timings: list[Timing], peers: dict[str, list[float]], args: argparse.Namespace) -> list[str]:
     """Return the table row of one model."""
     rates = [timing.pieces / timing.seconds for timing in timings]
     mean = Timing(*(sum(column) / len(timings) / args.updates for column in zip(*timings, strict=True)))
-    bound = None
-    if run.model_name not in TRANSFORMERS and run.device.type == "cpu":
-        methods = FLOAT_METHODS if run.precision == "float32" else BFLOAT16_METHODS
-        bound = floor(model_products(*run.mean_shape(), run.model_name), methods)
     peer = peers.get(label.split()[0].rstrip(","))
     return [
         label,
         rate_text(rates),
-        "–" if bound is None else f"{bound:.3f}",
         f"{mean.seconds:.3f}",
-        "–" if bound is None else f"{bound / mean.seconds:.2f}",
         f"{100 * (1 - mean.real / mean.padded):.1f} %",
         f"{100 * mean.loading / mean.seconds:.1f} %",
         f"{median(rates) / median(peer):.2f}×" if peer else "–",

@@ -1,4 +1,4 @@
-"""A reference model in training for ``train.py``: timed updates, random batches, and its matrix products."""
+"""A reference model in training for ``train.py``: timed updates of random batches."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from pytorch_lightning.plugins.precision import Precision
 
-from benchmarks.speed.floor import Product
-from benchmarks.speed.reference import DIMENSIONS, LAYERS, MAX_LENGTH, SIZE, VOCABULARY
+from benchmarks.speed.reference import DIMENSIONS, MAX_LENGTH, VOCABULARY
 from nmt.config.compose import train_config
 from nmt.kernels.output_loss import output_loss
 from nmt.model.build import build_model
@@ -76,19 +75,15 @@ def pair_lengths(files: Sequence[Path] | None) -> tuple[np.ndarray, np.ndarray]:
 class Run:
     """A model in training, one update at a time."""
 
-    def __init__(
-        self, model_name: str, precision: str, corpus: Lengths, sampler: list[list[int]], *, device: torch.device
-    ) -> None:
-        self.model_name, self.precision = model_name, precision
-        self.device = device
+    def __init__(self, model_name: str, precision: str, corpus: Lengths, sampler: list[list[int]]) -> None:
+        self.precision = precision
         config = train_config([*DIMENSIONS, *MODELS[model_name]])
         torch.manual_seed(1)
         sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": MAX_LENGTH}
-        self.model = build_model(config, **sizes).to(device).train()
+        self.model = build_model(config, **sizes).train()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4, fused=True)
         self.corpus, self.sampler = corpus, sampler
         self.batches = self._batches()
-        self.shapes: list[tuple[int, int, int]] = []
 
     def _batches(self) -> Iterator[Batch]:
         while True:
@@ -98,9 +93,9 @@ class Run:
     def update(self) -> Timing:
         """Make one update and time it."""
         started = time.perf_counter()
-        batch = Batch(*(tensor.to(self.device) for tensor in next(self.batches)))
+        batch = next(self.batches)
         loaded = time.perf_counter()
-        with (Bfloat16(self.device) if self.precision == "bf16" else Precision()).forward_context():
+        with (Bfloat16(torch.device("cpu")) if self.precision == "bf16" else Precision()).forward_context():
             features = self.model.features(batch.source, batch.source_mask, batch.target_in)
             loss = output_loss(self.model.decoder.output, features, batch.target_out, batch.target_mask)
         self.optimizer.zero_grad(set_to_none=True)
@@ -110,62 +105,5 @@ class Run:
         loss.item()
         ended = time.perf_counter()
         real = int(batch.source_mask.sum() + batch.target_mask.sum())
-        self.shapes.append((*batch.source.shape, batch.target_in.shape[1]))
         pieces = int(batch.target_mask.sum())
         return Timing(ended - started, loaded - started, pieces, real, batch.source.numel() + batch.target_in.numel())
-
-    def mean_shape(self) -> tuple[int, float, float]:
-        """Return B, S and T of the mean batch, without the two warm-up updates.
-
-        S and T are weighted by B: B × S and B × T are the mean numbers of positions.
-        """
-        rows, source, target = np.array(self.shapes[2:], float).T
-        return round(rows.mean()), *(float((rows * length).mean() / rows.mean()) for length in (source, target))
-
-
-class Weights(NamedTuple):
-    """``copies`` weight matrices (width × height), each multiplied by ``rows`` rows in ``steps`` consecutive steps."""
-
-    rows: float
-    width: int
-    height: int
-    steps: float = 1
-    copies: int = 1
-
-
-def model_products(rows: int, source: float, target: float, model_name: str) -> list[Product]:
-    """Return all products of an update with weights: forward, and backward for inputs and for weights.
-
-    Products of attention without weights are left out; at the length of captions they take little time.
-    """
-    products = []
-    for weights in model_weights(rows, source, target, model_name):
-        count = weights.steps * weights.copies
-        step_rows, all_rows = round(weights.rows), round(weights.rows * weights.steps)
-        products.append(Product(step_rows, weights.width, weights.height, count))
-        products.append(Product(step_rows, weights.height, weights.width, count))
-        # Weight gradients need no recurrence: one product over all steps.
-        products.append(Product(weights.width, all_rows, weights.height, weights.copies))
-    return products
-
-
-def model_weights(rows: int, source: float, target: float, model_name: str) -> list[Weights]:
-    """Return the weights that an update of B = ``rows``, S = ``source`` and T = ``target`` uses."""
-    feeding = model_name.endswith(FEEDING)
-    step_rows, steps = (rows, target) if feeding else (rows * target, 1)  # input feeding makes the target recurrent
-    weights = [
-        Weights(rows * source, SIZE, 4 * SIZE, copies=LAYERS),  # encoder inputs, both directions
-        Weights(rows, SIZE // 2, 2 * SIZE, source, 2 * LAYERS),  # encoder recurrence
-        Weights(rows * target, SIZE, 4 * SIZE),  # decoder input: target embeddings
-        Weights(step_rows, SIZE, 4 * SIZE, steps, LAYERS - 1),  # inputs of further decoder layers
-        Weights(rows, SIZE, 4 * SIZE, target, LAYERS),  # decoder recurrence
-        Weights(step_rows, 2 * SIZE, SIZE, steps),  # attentional state h̃
-        Weights(rows * target, SIZE, VOCABULARY),  # output layer
-    ]
-    if feeding:
-        weights.append(Weights(rows, SIZE, 4 * SIZE, target))  # decoder input: the previous h̃
-    if not model_name.startswith("memory"):
-        weights.append(Weights(rows * source, SIZE, SIZE))  # keys
-    if model_name.startswith("bahdanau"):
-        weights.append(Weights(step_rows, SIZE, SIZE, steps))  # queries
-    return weights

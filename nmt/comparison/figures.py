@@ -101,10 +101,11 @@ def draw_lengths(
 ) -> Figure:
     """Draw BLEU of the models ``labels``, and milliseconds per sentence of one search, against source lengths."""
     figure = new_figure(10.4, 4)
-    panels = [("bleu", "", None, "BLEU"), ("ms", engine, beam, f"milliseconds per sentence, {engine}, beam {beam}")]
-    for axes, (*search, title) in zip(figure.subplots(1, 2), panels, strict=True):
+    panels: list[tuple[str, str, int | None, str]] = [("bleu", "", None, "BLEU")]
+    panels.append(("ms", engine, beam, f"milliseconds per sentence, {engine}, beam {beam}"))
+    for axes, (metric, of_engine, of_beam, title) in zip(figure.subplots(1, 2), panels, strict=True):
         for label, style in styles_of(labels).items():
-            values = [select(records, label, *search, part) or [math.nan] for part in lengths]
+            values = [select(records, label, metric, of_engine, of_beam, part) or [math.nan] for part in lengths]
             # One run has no deviation. matplotlib draws no point and no bar that is nan.
             bars = [stdev(part) if len(part) > 1 else math.nan for part in values]
             axes.errorbar(lengths, [*map(fmean, values)], bars, label=_safe(label), marker="o", capsize=2, **style)

@@ -78,7 +78,9 @@ SCORES = (
 
 def speed_columns(engine: str, beams: Sequence[int]) -> list[Column]:
     """Return the columns of an engine: sentences per second for each beam size, and RAM."""
-    speed = [Column(f"{engine}, beam {beam}: sentences/s", ",.1f", "sentences_per_s", engine, beam) for beam in beams]
+    speed = [
+        Column(f"{engine}, beam {beam}: sentences/s", ",.1f", "sentences_per_s", engine, beam=beam) for beam in beams
+    ]
     return [*speed, Column(f"{engine}: peak RAM, MB", ",.0f", "memory_mb", engine)]
 
 

@@ -65,6 +65,7 @@ def test_word_weights_of_given_pairs_are_force_decoded(
         assert (source, target) == (SOURCE[row].split(), TARGET[row].split())
 
 
+@pytest.mark.filterwarnings("ignore:no installed font has")
 def test_chinese_sentence_is_split_into_pieces_without_links(words: list[str], drawn: list[tuple[Any, ...]]) -> None:
     for name, line in {"src": "我喜欢猫 dog", "tgt": "Hund", "links": "1-0"}.items():
         write_lines(name, [line])
