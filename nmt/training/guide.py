@@ -21,7 +21,7 @@ from nmt.data.words import count_words, words_of
 from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder
 from nmt.model import Seq2Seq
-from nmt.settings.arguments import Count, NonNegative
+from nmt.settings.arguments import NonNegative
 from nmt.settings.plugins import Block, PluginPoint, construct
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
@@ -32,11 +32,10 @@ SMALLEST = 1e-6  # added to shares, so that the loss of an alignment of 0 stays 
 
 
 class Guide(ABC):
-    """A loss whose weight falls linearly from ``weight`` to 0 within ``decay_steps`` updates; None keeps it."""
+    """A loss that is added to that of the translation, ``weight`` times."""
 
-    def __init__(self, *, weight: NonNegative = 0.1, decay_steps: Count | None = None) -> None:
+    def __init__(self, *, weight: NonNegative = 0.1) -> None:
         self.weight = weight
-        self.decay_steps = decay_steps
 
     def __deepcopy__(self, memo: object) -> Guide:
         """Return the guide itself: a moving average copies the task, but not corpora and teachers."""
@@ -48,12 +47,6 @@ class Guide(ABC):
     @abstractmethod
     def loss(self, model: Seq2Seq, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the inputs (B, T, F) of the output layer, and the sum of the losses of the target pieces."""
-
-    def weight_at(self, update: int) -> float:
-        """Return the weight of the loss at this update, counted from 0."""
-        if self.decay_steps is None:
-            return self.weight
-        return self.weight * max(0.0, 1 - update / self.decay_steps)
 
 
 GUIDE = PluginPoint(Guide, ("nmt.training",), supplied=frozenset({"prepared", "trusted"}))

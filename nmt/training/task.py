@@ -58,12 +58,9 @@ class TranslationTask(pl.LightningModule):
     def losses(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Return the loss of a batch, and what it consists of; all are sums over the real target pieces.
 
-        ``train_loss`` is the negative log-likelihood in nats, without the label smoothing of the loss. ``guide_loss``
-        is included while the guide's weight is above 0.
+        ``train_loss`` is the negative log-likelihood in nats, without the label smoothing of the loss.
         """
-        weight = 0.0 if self.guide is None else self.guide.weight_at(self.global_step)
-        guide_loss = None
-        if self.guide is None or not weight:
+        if self.guide is None:
             features = self.model.features(batch.source, batch.source_mask, batch.target_in)
         else:
             features, guide_loss = self.guide.loss(self.model, batch)
@@ -72,9 +69,9 @@ class TranslationTask(pl.LightningModule):
         parts = {"train_loss": loss.item()}
         if smoothing:
             parts["train_loss"] -= smoothing * _margin(output, features[real], batch.target_out[real])
-        if guide_loss is not None:
+        if self.guide is not None:
             parts["guide_loss"] = guide_loss.item()
-            loss = loss + weight * guide_loss
+            loss = loss + self.guide.weight * guide_loss
         return loss, parts
 
     @cached()

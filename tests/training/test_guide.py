@@ -77,12 +77,6 @@ def test_an_alignment_of_zeros_has_finite_gradients() -> None:
     assert loss.isfinite() and alignment.grad is not None and alignment.grad.isfinite().all()
 
 
-def test_weight_falls_linearly_to_zero(prepared: Prepared) -> None:
-    falling = GoldLinks(prepared=prepared, weight=2.0, decay_steps=4)
-    assert [falling.weight_at(update) for update in (0, 1, 3, 4, 9)] == [2, 1.5, 0.5, 0, 0]
-    assert {GoldLinks(prepared=prepared, weight=0.5).weight_at(update) for update in (0, 10**6)} == {0.5}
-
-
 @pytest.mark.parametrize("slots", [3, 40])
 @pytest.mark.parametrize("feeding", [False, True])
 def test_distance_of_contexts_equals_a_naive_loop(
