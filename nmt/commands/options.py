@@ -47,10 +47,6 @@ def command(
             else:
                 function(read_options(name, schema, arguments) if isinstance(schema, type) else schema(arguments))
 
-        if function.__module__ == "__main__":  # python -m nmt.commands.NAME
-            from nmt.commands import programs
-
-            getattr(programs, name)()
         return run
 
     return decorate

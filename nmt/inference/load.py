@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName, LoadedModel, LoadSettings
-from nmt.inference.onnx.model import exported_engines, is_deployment, open_onnx, open_preferred
+from nmt.inference.onnx.model import exported_engines, is_deployment, open_onnx
 from nmt.inference.run_files import has_adapter
 from nmt.kernels.process import keep_freed_memory
 from nmt.settings.arguments import iterable
@@ -45,11 +45,7 @@ def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> L
             f"engine={engine}: an adapter needs engine=torch; remove engine={engine}, or write graphs that include it "
             f"with {shlex.join(['nmt-export', f'model={folder}'])} output=FOLDER"
         )
-    model = None
-    if engine.startswith("onnx"):
-        model = open_onnx(folder, settings)
-    elif engine == "auto" and not adapted:
-        model = open_preferred(folder, settings)
+    model = None if adapted or engine == "torch" else open_onnx(folder, settings)
     if model is not None:
         return model
     if settings.shortlist:

@@ -49,7 +49,7 @@ from nmt.inference.onnx.graphs import (
     state_fields,
 )
 from nmt.inference.onnx.model import About
-from nmt.inference.onnx.rewrites import bounded_outputs, fix_summation_order, join_products, quantise, simplify_shapes
+from nmt.inference.onnx.rewrites import bounded_outputs, fix_summation_order, join_products, quantise
 from nmt.inference.onnx.search_graph import search_graph
 from nmt.inference.onnx.shortlist import LikelyPieces, Shortlist
 from nmt.inference.run_files import MODEL_FILE
@@ -293,7 +293,6 @@ def write_graph(
     for output in graph.graph.output:
         for dim in output.type.tensor_type.shape.dim:
             dim.Clear()
-    simplify_shapes(graph)
     onnx.save(graph, file)
 
 

@@ -29,6 +29,7 @@ from nmt.inference.engines import (
     GRAPH_SUFFIX,
     SHORTLIST,
     WEIGHTS,
+    EngineName,
     LoadSettings,
     OnnxEngineName,
     Properties,
@@ -189,11 +190,12 @@ class _Export:
         found = "graphs of another model or version" if (self.folder / ABOUT).is_file() else "no graphs"
         return f"{self.folder} has {found}; write them with {self.command}"
 
-    def open(self, engine_name: OnnxEngineName, settings: LoadSettings) -> OnnxModel:
+    def open(self, engine: EngineName, settings: LoadSettings) -> OnnxModel:
         """Load the model for an engine. Raises UserError if it has none, or if files are missing or damaged."""
         about = self.about
-        if about is None or engine_name not in self.engines:
-            raise UserError(f"engine={engine_name}: {self.problem}")
+        name = next((name for name in self.engines if engine in ("auto", name)), None)
+        if about is None or name is None:
+            raise UserError(f"engine={engine}: {self.problem}")
         if settings.shortlist and SHORTLIST not in about.checksums:
             raise UserError(
                 f"shortlist=true: {self.folder} has no shortlist; write one with {self.command} shortlist=20"
@@ -206,7 +208,7 @@ class _Export:
             folder=self.folder,
             settings=settings,
             properties=about,
-            engine_name=engine_name,
+            engine_name=name,
             source=source,
             target=target,
         )
@@ -220,41 +222,30 @@ def exported_engines(root: Path) -> list[OnnxEngineName]:
     return _Export(root).engines
 
 
-def open_preferred(root: Path, settings: LoadSettings) -> OnnxModel | None:
-    """Load the export that ``engine=auto`` uses; None if torch has to be used.
+def open_onnx(root: Path, settings: LoadSettings) -> OnnxModel | None:
+    """Load the export of a run's folder, or a deployment, for the ONNX engine of the settings.
 
-    If a run's folder has graphs that cannot be used, a warning says why. Raises UserError instead if the settings ask
-    for a shortlist, because torch has none, or if ``root`` is a deployment.
+    Raises UserError if it is missing, damaged or of another model. ``engine=auto`` takes the first engine of an export,
+    or returns None if torch has to be used. If a run has graphs that cannot be used, a warning says why, or UserError
+    if the settings ask for a shortlist, because torch has none.
     """
-    export = _Export(root)
-    if not export.deployed and not (export.folder.is_dir() and (root / MODEL_FILE).is_file()):
+    export, engine = _Export(root), settings.engine
+    needed = engine != "auto" or export.deployed
+    if not needed and not (export.folder.is_dir() and (root / MODEL_FILE).is_file()):
         return None
     if (device := settings.device) not in ("auto", "cpu"):
-        if export.deployed:
-            raise UserError(f"device={device}: {root} holds only ONNX graphs, which run on the CPU; remove device=")
+        if needed:
+            raise UserError(f"device={device}: ONNX graphs run on the CPU; remove device=, or use engine=torch")
         return None
+    if engine != "auto" and not root.is_dir():
+        raise UserError(f"model={root}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
     try:
-        if not export.engines:
-            raise UserError(export.problem)
-        model = export.open(export.engines[0], settings)
-        model.verify()  # loaded later, with as many threads as the work needs
+        model = export.open(engine, settings)
+        if engine == "auto":
+            model.verify()  # loaded later, with as many threads as the work needs
     except UserError as error:
-        if export.deployed or (settings.shortlist and export.engines):
+        if needed or (settings.shortlist and export.engines):
             raise
         warnings.warn(f"{error}; engine=auto uses torch", stacklevel=4)
         return None
     return model
-
-
-def open_onnx(root: Path, settings: LoadSettings) -> OnnxModel:
-    """Load the export of a run's folder, or a deployment, for the ONNX engine of the settings.
-
-    Raises UserError if it is missing, damaged or of another model.
-    """
-    engine = settings.engine
-    assert engine == "onnx" or engine == "onnx-int8"
-    if settings.device not in ("auto", "cpu"):
-        raise UserError(f"device={settings.device}: engine={engine} runs on the CPU; use engine=torch")
-    if not root.is_dir():
-        raise UserError(f"model={root}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
-    return _Export(root).open(engine, settings)

@@ -1,7 +1,4 @@
-"""Rewrite a graph: fewer nodes, sums in a fixed order, and 8-bit integers for ``engine=onnx-int8``.
-
-A node that computes little takes about half a microsecond. In a step for a single line, such nodes take most of the
-time.
+"""Rewrite a graph: fewer products, sums in a fixed order, and 8-bit integers for ``engine=onnx-int8``.
 
 The padding of a batch must not change the order in which sums are computed. Another order changes the last bit of a
 sum, and rounding to 8-bit integers can turn that into another translation. Products with weights are left alone,
@@ -13,9 +10,8 @@ onnxruntime's ``DynamicQuantizeLinear``, would let the other lines of a batch ch
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import onnx
@@ -39,53 +35,6 @@ def join_products(graph: onnx.GraphProto) -> None:
             weights[joint] = numpy_helper.from_array((left @ right).astype(np.float32), joint)
             graph.initializer.append(weights[joint])
             second.input[:] = [first.input[0], joint]
-
-
-def simplify_shapes(model: onnx.ModelProto) -> None:
-    """Compute fewer sizes of each ``Reshape``, in place: 0 copies a size of its input, and one −1 is inferred."""
-    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    sizes = {
-        value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        for value in (*inferred.input, *inferred.value_info, *inferred.output)
-    }
-    graph = model.graph
-    constants = {weight.name: numpy_helper.to_array(weight) for weight in graph.initializer if weight.dims == [1]}
-    computed = {node.output[0]: node.input for node in graph.node if node.op_type == "Concat"}
-    added: set[int] = set()
-    nodes: list[NodeProto] = []
-    for node in graph.node:
-        names = computed.get(node.input[1], ()) if node.op_type == "Reshape" else ()
-        if names and len(names) == len(sizes[node.output[0]]):
-            shape = _shape(names, constants, sizes[node.input[0]], sizes[node.output[0]])
-            added.update(size for size in shape if isinstance(size, int))
-            node.input[1] = f"{node.output[0]}.shape"
-            del node.attribute[:]  # otherwise, 0 would not copy
-            named = [f"size {size}" if isinstance(size, int) else size for size in shape]
-            nodes.append(helper.make_node("Concat", named, [node.input[1]], axis=0))
-        nodes.append(node)
-    weights = (numpy_helper.from_array(np.array([size]), f"size {size}") for size in sorted(added))
-    replace_nodes(graph, nodes, [*graph.initializer, *weights])
-
-
-def _shape(
-    names: Sequence[str], constants: Mapping[str, np.ndarray], before: Sequence[Any], after: Sequence[Any]
-) -> list[int | str]:
-    """Return the sizes of a ``Reshape``: those that are known, and the ``names`` of those that must be computed.
-
-    ``before`` and ``after`` are the sizes of its input and output, as numbers or symbols.
-    """
-    shape: list[int | str] = []
-    for axis, (name, size) in enumerate(zip(names, after, strict=True)):
-        if size and size in before[axis : axis + 1]:
-            shape.append(0)
-        elif name in constants:
-            shape.append(int(constants[name][0]))
-        else:
-            shape.append(name)
-    first = next((axis for axis, size in enumerate(shape) if isinstance(size, str)), None)
-    if first is not None and -1 not in shape:
-        shape[first] = -1
-    return shape
 
 
 def replace_nodes(graph: onnx.GraphProto, nodes: Sequence[NodeProto], weights: Iterable[TensorProto]) -> None:
