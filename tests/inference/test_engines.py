@@ -25,11 +25,11 @@ from torch import Tensor, nn
 
 from nmt.attention.base import Memory
 from nmt.files.checksum import checksum
-from nmt.inference.engines import SPARE, EngineName, LoadSettings, OnnxEngineName
+from nmt.inference.engines import SPARE, LoadSettings, OnnxEngineName
 from nmt.inference.model_folder import save_folder
-from nmt.inference.onnx.engine import MAX_STEPS, OnnxEngine, OnnxSource, open_session
+from nmt.inference.onnx.engine import OnnxEngine, open_session
 from nmt.inference.onnx.export import ENGINES, export
-from nmt.inference.onnx.model import BATCH_HYPOTHESES, OnnxModel, exported_engines, open_onnx
+from nmt.inference.onnx.model import OnnxModel, exported_engines, open_onnx
 from nmt.inference.onnx.rewrites import bounded_outputs, quantise
 from nmt.inference.onnx.search_graph import search_graph
 from nmt.inference.onnx.shortlist import Shortlist, to_integers
@@ -113,43 +113,12 @@ def copy(memory: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("engine", ENGINES)
-def test_batches_are_small_and_equal(memory: Path, engine: EngineName, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    encode = OnnxEngine.encode
-
-    def recorded(self: OnnxEngine, sources: list[list[int]]) -> OnnxSource:
-        sizes.append(len(sources))
-        return encode(self, sources)
-
-    monkeypatch.setattr(OnnxEngine, "encode", recorded)
-    translator = Translator.load(memory, engine=engine, threads=1)
-    for beam, lines in ((8, 105), (1, 105), (50, 7)):
-        sizes.clear()
-        translator.texts(["a dog"] * lines, SearchOptions(beam_size=beam))
-        assert sum(sizes) == lines and max(sizes) - min(sizes) <= len(sizes)
-        assert max(sizes) <= BATCH_HYPOTHESES // beam and len(sizes) == -(-lines // (BATCH_HYPOTHESES // beam))
-
-
-@pytest.mark.thorough
 def test_a_copy_translates_as_the_original(memory: Path) -> None:
     translator = Translator.load(memory, engine="onnx", threads=1)
     expected = translator.texts(LINES)
     other = pickle.loads(pickle.dumps(translator))
     assert other.loaded_model.engine_name == "onnx" and other.loaded_model.workers == 1
     assert other.texts(LINES) == expected
-
-
-@pytest.mark.thorough
-def test_large_beams_and_long_searches_take_single_steps(memory: Path) -> None:
-    """Ctrl-C does not end a search in one call."""
-    translator = Translator.load(memory, engine="onnx", threads=1)
-    engine: Any = translator.loaded_model.engine(trace=False)
-    source = engine.encode([translator.encode("a dog")])
-    options = [SearchOptions(beam_size=size, max_length=3) for size in (150, 151)]
-    assert [engine.search_one(source, 3, option) is None for option in options] == [False, True]
-    assert [engine.search_one(source, limit, SHORT) is None for limit in (MAX_STEPS, MAX_STEPS + 1)] == [False, True]
-    assert len({*(translator.texts(["a dog"], option)[0] for option in options)}) == 1
 
 
 # Graphs.
@@ -356,18 +325,6 @@ def test_a_shortlist_restricts_pieces_and_one_of_all_pieces_changes_nothing(tmp_
         for restricted in (True, False)
     ]
     assert used[0] <= allowed and len(used[0]) > 5 and not used[1] <= allowed
-
-
-def test_integers_of_a_shortlist_are_stored_as_they_are_used(tmp_path: Path) -> None:
-    weight, bias = np.random.default_rng(1).standard_normal((2, SIZE, 16)).astype(np.float32)
-    exact = Shortlist(BEST, FREQUENT, weight, bias[:, 0])
-    ids = exact.candidates([[5, 9, EOS]])
-    for integers in (False, True):
-        file = tmp_path / f"{integers}.npz"
-        exact.save(file, integers=integers)
-        stored = Shortlist.load(file, source_vocabulary=SIZE, target_vocabulary=SIZE)
-        for name, array in stored.output_layer(ids, integers=True).items():
-            np.testing.assert_array_equal(array, exact.output_layer(ids, integers=True)[name])
 
 
 @pytest.mark.parametrize(
