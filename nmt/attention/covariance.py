@@ -72,7 +72,7 @@ class CovarianceAttention(Attention):
         return Update(weights[..., None] * f, f, lambda columns: share[..., None] * columns)
 
     def _recall(self, memory: Memory, scores: Tensor, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what gates that see r_s leave: the share of C_0, the memory (B, 1), weights (B, S) and f (B, S, k).
+        """Return the share of the memory C_0 that is left (B, 1), and the weights (B, S) and f (B, S, k) of the states.
 
         C_{s−1} x_s = share · C_0 x_s + Σ_j weights_j f_j (f_jᵀ x_s), over the states j before s. Here share = Π_j α_j
         and weights_j = β_j Π_{i>j} α_i. A sum over few states costs less than a product with a matrix per state.
@@ -80,7 +80,7 @@ class CovarianceAttention(Attention):
         assert self.recalled is not None
         probes = _gates(scores, states, mask)[2] if self.recall == "value" else states
         before = probes @ memory.slots if memory.slots.shape[1] else torch.zeros_like(probes)
-        share = states.new_ones(len(states), 1)
+        share = states.new_ones(states.shape[0], 1)
         weights, written = share[:, :0], states[:, :0]
         for s, x in enumerate(probes.unbind(1)):
             similarities = (written @ x[..., None])[..., 0]

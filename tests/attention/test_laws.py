@@ -98,7 +98,7 @@ def _all_settings() -> dict[str, dict[str, Any]]:
     blocks = dict(YAMLS)
     for stem, plain in YAMLS.items():
         for block in settings(plain):
-            if block not in blocks.values():
+            if block not in blocks.values() and "nested_memory" not in stem:  # whose switches are those of memory
                 blocks[_name(stem, block)] = block
     return blocks
 
