@@ -6,7 +6,6 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from nmt.errors import UserError, counted
 from nmt.text.tokenizer import Tokenizer
@@ -151,10 +150,3 @@ class PairCounts:
                 f"0 of {counted(self.total, 'pair')} kept ({', '.join(reasons)})" if reasons else "no pairs were given"
             )
             raise UserError(f"data.{part}: {why}; relax the filters or give more text")
-
-    def reading(self) -> dict[str, Any]:
-        """Return for each side the share of unknown tokens and the tokens per word."""
-        return {
-            side: {"unknown": round(counts.unknown_share, 4), "tokens_per_word": round(counts.tokens_per_word, 2)}
-            for side, counts in self.sides.items()
-        }
