@@ -199,6 +199,6 @@ def test_one_process_under_torchrun_needs_no_other(monkeypatch: pytest.MonkeyPat
 
 
 def test_several_processes_need_prepared_text(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.training.run.world_size", lambda: 2)
+    monkeypatch.setattr("nmt.training.data.world_size", lambda: 2)
     files = write_parts(Path(), {part: [("ban des", "gin kor")] * 30 for part in ("train", "valid")})
     refuse([*MODEL, "data=text", *files, "tokenizer.vocab_size=276"], "^data: ")
