@@ -13,6 +13,7 @@ from nmt.commands.options import (
     ModelOptions,
     command,
     load_model,
+    refuse_same_files,
     require_attention,
     require_with,
     warn_of_line,
@@ -43,6 +44,7 @@ class AlignOptions(ModelOptions):
     def __post_init__(self) -> None:
         require_with(self, "src", "tgt")
         require_with(self, "tgt", "src")
+        refuse_same_files({"src": self.src, "tgt": self.tgt})  # of stdin, each would get some lines
 
 
 @command(HELP, AlignOptions)

@@ -92,7 +92,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     ],
     align: [
         ("model=MODEL src=src", "tgt=null: "),
-        ("model=MODEL src=- tgt=-", "-: "),
+        ("model=MODEL src=- tgt=-", "tgt=-: "),
         ("model=MODEL src=src tgt=one", "src has "),
         ("model=NONE src=src tgt=tgt", "model="),
     ],
