@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,10 @@ from nmt.inference.translator import Translator as Translator
 from nmt.settings.arguments import brief, iterable, text, text_list
 
 Rows = Iterable[tuple[str, str] | Mapping[str, Any]]
+
+
+SEVERAL = re.compile(r"""[^\s='"\[{]+=[^'"\[{]*\s[+~]*[A-Za-z_][\w.]*=.*""", re.DOTALL)
+"""Matches two settings in one string, unless quotes or brackets make them one value."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,9 @@ def train(
     from nmt.config.runs import run_training
 
     settings = tuple(text(setting, f"settings[{number}]") for number, setting in enumerate(settings))
+    for setting in filter(SEVERAL.fullmatch, settings):
+        fix = "give each as a separate string, such as 'name=quick', 'attention=luong'"
+        raise UserError(f"{setting!r:.80}: several settings in one string; {fix}")
     given = {"train": train, "valid": valid, "test": test}
     what = "(source, target) pairs, or of rows with columns="
     pairs = {part: iterable(rows, part, what=what) for part, rows in given.items() if rows is not None}
