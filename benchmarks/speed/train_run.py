@@ -53,11 +53,10 @@ class Lengths(NamedTuple):
     source_lengths: np.ndarray
     target_lengths: np.ndarray
 
-    def ids(self, row: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pieces of one pair, the same in each call."""
-        random = np.random.default_rng(row)
-        source, target = (random.integers(4, VOCABULARY, side[row]) for side in self)
-        return source, target
+    def batch(self, rows: Sequence[int]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the pieces of these pairs, the same in each call."""
+        generators = [(row, np.random.default_rng(row)) for row in rows]
+        return [tuple(random.integers(4, VOCABULARY, side[row]) for side in self) for row, random in generators]
 
 
 def pair_lengths(files: Sequence[Path] | None) -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +87,7 @@ class Run:
     def _batches(self) -> Iterator[Batch]:
         while True:
             for rows in self.sampler:
-                yield collate(self.corpus, rows)  # type: ignore[arg-type]
+                yield collate(self.corpus, rows)
 
     def update(self) -> Timing:
         """Make one update and time it."""

@@ -114,10 +114,8 @@ def read_run(folder: Path) -> FinishedRun:
     config = read_yaml(folder / CONFIG_FILE, setting)
     try:
         summary = read_json(folder / SUMMARY_FILE)
-    except FileNotFoundError:
+    except (OSError, ValueError):
         raise UserError(f"{setting}: has not finished; resume it with nmt-train resume=true, or {omit}") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{setting}: {SUMMARY_FILE} cannot be read ({error}); train it again, or {omit}") from None
     if not isinstance(summary, dict) or not isinstance(summary.get("test"), dict):
         raise UserError(f"{setting}: was trained without a test set; train it with one, or {omit}")
     return FinishedRun(folder, config, summary)
