@@ -154,8 +154,11 @@ def is_stdout(path: str | None) -> bool:
 
 
 def _write_to_stdout(lines: Iterable[str]) -> None:
-    # Write bytes: the encoding of sys.stdout depends on the locale.
-    sys.stdout.buffer.write(_encode(lines))
+    # Write bytes: the encoding of sys.stdout depends on the locale. With PYTHONUNBUFFERED, a write may be cut short, as
+    # by a disk that becomes full: only the next write raises the error.
+    rest = memoryview(_encode(lines))
+    while rest:
+        rest = rest[sys.stdout.buffer.write(rest) :]
     sys.stdout.buffer.flush()
 
 

@@ -234,3 +234,16 @@ def test_closed_and_redirected_streams_lose_no_line(
     written = (tmp_path / "out").read_text().splitlines()
     assert (code, error, len(written)) == (0, b"", lines)
     assert lines == 3 or (written[0], written[-1]) == ("before", "after")
+
+
+def test_short_writes_to_stdout_are_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that becomes full cuts a write short, without an error before the next one."""
+
+    class Cut(io.BytesIO):
+        def write(self, data: Any) -> int:
+            return super().write(data[:5])
+
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(Cut()))
+    with streams.line_writer(None) as write:
+        write(["first", "second", "third"])
+    assert sys.stdout.buffer.getvalue() == b"first\nsecond\nthird\n"  # type: ignore[attr-defined]
