@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 DOCS_STAMP := $(VENV)/installed-docs
 EXTRAS_STAMP := $(VENV)/installed-extras
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: train test test-all extras lint types docs pages site wheel clean
@@ -20,7 +21,7 @@ test: $(STAMP)
 test-all: $(STAMP)
 	$(PYTEST)
 
-# What the tests of datasets, py3langid and the server need. The tests skip them without it.
+# Everything that CI needs, in one call of pip. Without it, the tests of datasets, py3langid and the server are skipped.
 extras: $(EXTRAS_STAMP)
 
 lint: $(STAMP)
@@ -43,17 +44,19 @@ wheel: $(STAMP)
 clean:
 	rm -rf $(VENV) dist docs/_build
 
-$(STAMP): pyproject.toml constraints.txt
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'error: $(PYTHON) is older than Python 3.11; try make PYTHON=python3.12' >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) '.[dev]'
+	touch $@
 
 $(DOCS_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
-	touch $(DOCS_STAMP)
+	$(INSTALL) '.[docs]'
+	touch $@
 
-$(EXTRAS_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[hub,langid,serve]'
-	touch $(EXTRAS_STAMP)
+$(EXTRAS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) '.[dev,docs,hub,langid,serve]'
+	touch $(STAMP) $(DOCS_STAMP) $@
