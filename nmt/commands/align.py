@@ -13,7 +13,6 @@ from nmt.commands.options import (
     ModelOptions,
     command,
     load_model,
-    refuse_same_files,
     require_attention,
     require_with,
     warn_of_line,
@@ -44,7 +43,8 @@ class AlignOptions(ModelOptions):
     def __post_init__(self) -> None:
         require_with(self, "src", "tgt")
         require_with(self, "tgt", "src")
-        refuse_same_files({"src": self.src, "tgt": self.tgt})  # of stdin, each would get some lines
+        if self.src == self.tgt == "-":
+            raise UserError("tgt=-: src=- names stdin too; give files, or remove both and pipe pairs with a tab")
 
 
 @command(HELP, AlignOptions)

@@ -88,6 +88,7 @@ def test_every_line_of_a_pipe_is_written(echo: Path, monkeypatch: pytest.MonkeyP
     check()
 
 
+@pytest.mark.filterwarnings("ignore:source text")  # of unknown tokens
 def test_each_input_line_gives_one_output_line(model: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "GROUP", 3)
     lines, _ = call(translate, f"model={model}", stdin="\n".join(LINES).encode())
