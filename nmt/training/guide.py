@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -74,8 +73,8 @@ class GoldLinks(Guide):
     Pieces of target words without a link, and ``</s>``, have no target.
     """
 
-    def __init__(self, *, prepared: Prepared, **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, *, prepared: Prepared, weight: NonNegative = 0.1) -> None:
+        super().__init__(weight=weight)
         self.corpus = prepared.corpora["train"]
         self.tokenizers = prepared.source, prepared.target
         if not self.corpus.has_links:
@@ -115,8 +114,10 @@ class Contexts(Guide):
     starts with its embeddings and encoder, and with those weights of its decoder that have the same shape.
     """
 
-    def __init__(self, *, prepared: Prepared, model: str, trusted: Sequence[str] = (), **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(
+        self, *, prepared: Prepared, model: str, weight: NonNegative = 0.1, trusted: Sequence[str] = ()
+    ) -> None:
+        super().__init__(weight=weight)
         self.setting = f"guide.model={model}"
         teacher = load_folder(Path(model), trust=trusted, key="guide.model")
         if side := other_side(teacher, prepared):

@@ -390,7 +390,7 @@ def own_part(folder: Path, vocabulary: Tokenizer, part: type, attention: dict[st
     return save_random(folder, {**config, "trust": [__name__]}, vocabulary, scale=2, eos_bias=3)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow  # as are parts that cannot be traced: one more export of ten seconds
 def test_a_state_that_grows_is_rounded_by_its_size(tmp_path: Path, vocabulary: Tokenizer) -> None:
     trained = own_part(tmp_path, vocabulary, GrowingDecoder, LUONG)
     export(trained, tmp_path)
@@ -401,7 +401,7 @@ def test_a_state_that_grows_is_rounded_by_its_size(tmp_path: Path, vocabulary: T
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", [MyEncoder, MyDecoder])  # one cannot be traced, the other is traced wrongly
+@pytest.mark.parametrize("part", [pytest.param(MyEncoder, marks=pytest.mark.slow), MyDecoder])  # traced wrongly
 def test_parts_that_cannot_be_exported_are_refused(part: type, tmp_path: Path, vocabulary: Tokenizer) -> None:
     trained = own_part(tmp_path, vocabulary, part)
     assert f"{__name__}.{part.__name__}" in refusal(export, trained, tmp_path)

@@ -154,7 +154,7 @@ def test_long_sentences_are_aligned_but_not_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "test.source.txt").read_text() == "a cat " * 60 + "\na dog\n"  # one line for each pair
 
 
-@pytest.mark.parametrize("function", ["save_heatmap", "alignment_page"])
+@pytest.mark.parametrize("function", ["draw_heatmap", "alignment_page"])
 def test_any_error_of_a_picture_is_a_warning(
     function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
