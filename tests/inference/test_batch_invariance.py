@@ -51,7 +51,7 @@ class Differences:
                 self.score = max(self.score, abs(one_best.score - other.score) / max(abs(other.score), 1e-9))
 
 
-FAST = ("memory", "feeding", "gru", "ssru")
+FAST = ("memory", "feeding")
 
 
 @pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] if name not in FAST else []) for name in MODELS])

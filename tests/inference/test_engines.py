@@ -56,7 +56,7 @@ ONE_CALL = [
     SearchOptions(beam_size=4, max_length=9, min_length=5, length_penalty=0.2, replace_unknown=True),
     SearchOptions(beam_size=3, max_length=1),
 ]
-SLOW = ("bahdanau", "covariance")
+SLOW = ("bahdanau", "covariance", "gru", "mingru")
 ALL_MODELS = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in MODELS]
 )
@@ -487,7 +487,7 @@ def test_graphs_are_not_mixed_with_those_of_a_later_export(copy: Path, exported_
     """The search graph is loaded when a line is first searched alone."""
     translator = by_onnx(copy)
     translator.translate(LINES, SHORT)
-    shutil.copytree(exported_model("gru") / "onnx", copy / "onnx", dirs_exist_ok=True)
+    shutil.copytree(exported_model("feeding") / "onnx", copy / "onnx", dirs_exist_ok=True)
     assert str(copy / "onnx") in refusal(translator.texts, LINES[:1], SHORT)
 
 

@@ -49,7 +49,7 @@ def terms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture(params=["gru", "memory"])
+@pytest.fixture(params=["feeding", "memory"])
 def folder(request: pytest.FixtureRequest, exported_model: Callable[[str], Path]) -> Path:
     return exported_model(request.param)
 
