@@ -30,8 +30,11 @@ def rewrite_docstring(app: Sphinx, what: str, name: str, thing: Any, options: An
 def shorten_signature(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
-    """Remove bounds from annotations; the configuration reference lists them."""
-    return (BOUNDED.sub(r"\1", signature) if signature else signature), returns
+    """Remove bounds from annotations; the configuration reference lists them.
+
+    Sphinx cannot parse ``<factory>``, the default of some fields, and then splits annotations at their commas.
+    """
+    return (BOUNDED.sub(r"\1", signature).replace("<factory>", "...") if signature else signature), returns
 
 
 def to_restructured_text(lines: list[str]) -> Iterator[str]:
