@@ -102,7 +102,8 @@ class HashedSelfAttention(BlockSelfAttention):
         in_order = Projected(*(_take(part, order) for part in projected))
         scores, values = band(in_order, _take(ranks, order), self.chunk, after=after, itself=ITSELF)
         parts = scores.softmax(-1) @ values, scores.logsumexp(-1, keepdim=True)
-        return [_take(in_sequence(part, order.shape[2]), order.argsort(dim=2)) for part in parts]
+        back = order.argsort(dim=2)
+        return [_take(in_sequence(part, order.shape[2]), back) for part in parts]
 
 
 def _take(sequence: Tensor, order: Tensor) -> Tensor:
