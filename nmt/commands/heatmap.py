@@ -193,7 +193,7 @@ def _draw_weights(
     lost.warn()
     if options.format != "html":
         return [
-            (example.number, partial(_save, draw_heatmap, *example[1:4], signed=signed, gold=example.gold))
+            (example.number, partial(_save, draw_heatmap, example[1:4], signed=signed, gold=example.gold))
             for example in examples
         ]
 
@@ -229,13 +229,12 @@ def _draw_slots(
             raise UserError(
                 f"granularity=slot: {name} attention {reason}; use a model with slots, such as attention=memory"
             )
-        pictures.append((number, partial(_save, draw_slots, *slots, aligned.source_tokens, aligned.tokens)))
+        pictures.append((number, partial(_save, draw_slots, (*slots, aligned.source_tokens, aligned.tokens))))
     return pictures
 
 
-def _save(draw: Callable[..., Figure], *given: Any, **options: Any) -> None:
-    """Draw a picture of ``given``, of which the last one is the file."""
+def _save(draw: Callable[..., Figure], shown: Sequence[Any], file: Path, **options: Any) -> None:
+    """Draw ``shown`` into the file."""
     from nmt.alignment.figures import save_figure
 
-    *shown, file = given
     save_figure(draw(*shown, **options), file)

@@ -44,7 +44,7 @@ Check = Callable[[dict[str, Any]], Iterable[str]]
 TEXT_CHANGES = ("data.lowercase", "data.remove_invisible")
 # Settings of the model, of its vocabulary and of its scores.
 INHERITED = (*MODEL_GROUPS, "tokenizer", *TEXT_CHANGES, "evaluation")
-GIVEN_ANEW = ("name", "runs", "resume", "trust", "logger")  # not read from a run's folder, which may be a stranger's
+NOT_INHERITED = ("name", "runs", "resume", "trust", "logger")  # not read from a run's folder, which may be a stranger's
 
 
 class Composed(NamedTuple):
@@ -100,7 +100,7 @@ def inherit_settings(
     parts: Sequence[str] = INHERITED
     if resumed or text:
         start["data"] = _stored_text(start, folder)
-        parts = [key for key in start if key not in GIVEN_ANEW] if resumed else ("data", *INHERITED)
+        parts = [key for key in start if key not in NOT_INHERITED] if resumed else ("data", *INHERITED)
     merged = deepcopy(config)
     overridden = {key_of(argument) for argument in arguments}
     for part in parts:
