@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
+from operator import and_
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -160,7 +162,7 @@ class Tokenizer:
     def visible(self) -> frozenset[int]:
         """The ids of the pieces that are text, and not only spaces or a part of a character."""
         texts = ((our_id, self.decode([our_id])) for our_id in range(len(SPECIALS), len(self)))
-        return frozenset(our_id for our_id, text in texts if text and "\ufffd" not in text)
+        return frozenset(our_id for our_id, text in texts if text)
 
     @cached_property
     def spellings(self) -> list[bytes]:
@@ -209,15 +211,25 @@ class Tokenizer:
         return [self._from_model[i] for i in ids] if self._renumbered else ids
 
     def decode(self, ids: Iterable[int], *, unknown: str = "") -> str:
-        """Return the text of the pieces as one line with single spaces. PAD, BOS and EOS are skipped.
+        """Return the text of the pieces as one line with single spaces.
 
-        ``unknown`` is the text of UNK.
+        PAD, BOS, EOS and the bytes of incomplete characters are skipped. ``unknown`` is the text of UNK.
         """
         ids = list(ids)
         if unknown and UNK in ids:
             return clean_text("".join(self._surfaces(ids, unknown)))
-        model_ids = [self._to_model[i] for i in ids if i >= len(SPECIALS)]
+        model_ids = [self._to_model[i] for i in compress(ids, self._have_text(ids))]
         return " ".join(self._model.decode(model_ids).split())
+
+    def _have_text(self, ids: list[int], unknown: str = "") -> list[bool]:
+        """Return whether each piece is text, or a part of it."""
+        texts = [i >= len(SPECIALS) or (i == UNK and unknown != "") for i in ids]
+        if self._bytes.keys().isdisjoint(ids):
+            return texts
+        # One byte per piece. A byte that spells no character becomes a surrogate.
+        spelled = bytes(self._bytes.get(i, 0) for i in ids).decode(errors="surrogateescape")
+        whole = (not SURROGATE.match(letter) for letter in spelled for _ in letter.encode(errors="surrogateescape"))
+        return [*map(and_, texts, whole)]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the pieces as SentencePiece writes them: ``▁`` is a space, ``<0x0A>`` a byte."""
@@ -285,17 +297,18 @@ class Tokenizer:
 
     def _surfaces(self, ids: list[int], unknown: str) -> list[str]:
         """Return the text of each piece. A character that is spelled in bytes belongs to its first byte."""
-        decoded = [i for i in ids if i >= len(SPECIALS) or (unknown and i == UNK)]
-        mapping = self._model.decode([self._to_model[i] for i in decoded], return_type="offset_mapping")
+        has_text = self._have_text(ids, unknown)
+        decoded = [self._to_model[i] for i in compress(ids, has_text)]
+        mapping = self._model.decode(decoded, return_type="offset_mapping")
         spans = iter(mapping["offsets"])
         surfaces = []
-        for i in ids:
-            start, stop = next(spans) if i >= len(SPECIALS) or (unknown and i == UNK) else (0, 0)
+        for i, is_text in zip(ids, has_text, strict=True):
+            start, stop = next(spans) if is_text else (0, 0)
             surfaces.append(mapping["text"][start:stop])
             if unknown and i == UNK:
                 surfaces[-1] = f" {unknown} " if self._spaces_unknown else unknown
         for row in range(len(ids) - 2, -1, -1):  # SentencePiece gives a character to its last byte
-            if not surfaces[row] and ids[row] in self._bytes and ids[row + 1] in self._bytes:
+            if not surfaces[row] and has_text[row] and ids[row] in self._bytes and ids[row + 1] in self._bytes:
                 surfaces[row], surfaces[row + 1] = surfaces[row + 1], ""
         return surfaces
 
@@ -322,12 +335,12 @@ def _training_chunks(sentences: Iterable[str]) -> Iterator[str]:
 def _training_error(message: str, vocab_size: int) -> UserError:
     """Return a UserError that explains SentencePiece's ``message`` about the vocabulary size."""
     setting = f"tokenizer.vocab_size={vocab_size}"
-    for pattern, bound in (
-        (r"too high.*value <= (\d+)", "yields at most"),
-        (r"required_chars\. \d+ vs (\d+)", "needs"),
+    for pattern, bound, others in (
+        (r"too high.*value <= (\d+)", "yields at most", "fewer"),
+        (r"required_chars\. \d+ vs (\d+)", "needs", "more"),
     ):
         if match := re.search(pattern, message):
-            return UserError(f"{setting}: the text {bound} {match[1]} pieces; give this number")
+            return UserError(f"{setting}: the text {bound} {match[1]} pieces; give this number or {others}")
     if "sentences_.empty()" in message or "all_chars_count" in message:
         return UserError("tokenizer: the training text contains no words; give text to learn the pieces from")
     return UserError(f"{setting}: SentencePiece cannot train on this text: {' '.join(message.split())}")

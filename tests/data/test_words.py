@@ -75,6 +75,8 @@ def test_pieces_that_a_model_generates_belong_to_the_words_of_its_text(kind: str
     spaces = [i for i in pieces if tokenizer.pieces([i])[0] in ("▁", "<0x0A>", "<0xC2>", "<0xA0>")]
     ids = data.draw(st.lists(st.one_of(st.sampled_from(pieces), st.sampled_from(spaces or pieces)), max_size=12))
     spans, text = tokenizer.decoded_spans(ids), tokenizer.decode(ids)
+    spelled = b"".join(tokenizer.spellings[i] for i in ids)
+    assert text == " ".join(spelled.decode(errors="ignore").split())  # without half characters
     words = words_of(text, spans)
     assert len(words) == len(ids) and text == " ".join(text.split())
     assert {*chain(*words)} == {*range(count_words(text))}
