@@ -65,6 +65,8 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{folder}: cannot be created: {error.strerror}; {suggest_fix(error)}") from None
+    except RecursionError:  # mkdir calls itself for each parent
+        raise UserError(f"{folder}: cannot be created: too many nested folders; choose another place") from None
 
 
 @contextmanager

@@ -124,6 +124,13 @@ def test_path_that_is_the_users_or_unusable_is_refused_before_the_block_runs(
     assert content(tmp_path) == {"file": "mine", "folder/thesis": "mine"}
 
 
+@pytest.mark.parametrize("write", [create_folder, replace_marked, own_folder])
+def test_too_many_nested_folders_are_refused(tmp_path: Path, write: Write) -> None:
+    with pytest.raises(UserError):
+        write_into(write, tmp_path / ("d/" * 1900), "new")
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("write", [create_folder, replace_marked])
 def test_folder_that_appears_during_the_block_is_kept(tmp_path: Path, write: Write) -> None:
     with pytest.raises(UserError), write(tmp_path / "out") as temporary:
