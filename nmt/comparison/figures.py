@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.alignment.figures import new_figure
 from nmt.comparison.records import Record, select
+from nmt.training.metrics import NEAR_ZERO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,13 +62,17 @@ def draw_curves(curves: Curves) -> Figure:
             for number, run in enumerate(curves[label]):
                 points = zip(*run.get(metric, [(0, math.nan)]), strict=True)
                 axes.plot(*points, label="_" if number else _safe(label), marker="o", markersize=3, **style)
+        axes.locator_params("x", integer=True, min_n_ticks=1)
         _finish(axes, "updates", title)
     figure.axes[0].legend(**LEGEND)
     return figure
 
 
 def draw_pareto(points: Points) -> Figure:
-    """Draw BLEU against decoding time; a line joins the points that no other point beats in both."""
+    """Draw BLEU against decoding time; a line joins the points that no other point beats in both.
+
+    There is no line for one such point, nor for models at chance.
+    """
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     figure = new_figure(8, 4.6)
@@ -86,7 +91,9 @@ def draw_pareto(points: Points) -> Figure:
         axes.plot([], [], label=_safe(label), **style)
     for engine, marker in markers.items():
         axes.plot([], [], label=engine, marker=marker, color="0.4", linestyle="none")
-    axes.plot(*zip(*pareto_front(every), strict=True), color="0.8", linewidth=6, zorder=1, label="Pareto front")
+    front = pareto_front(every)
+    if len(front) > 1 and front[-1][1] >= NEAR_ZERO:
+        axes.plot(*zip(*front, strict=True), color="0.8", linewidth=6, zorder=1, label="Pareto front")
     # Powers of ten would be too few numbers for a short range, and all multiples too many for a long one.
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if max(times) > 10 * min(times) else MaxNLocator(6))
     axes.xaxis.set_major_formatter("{x:g}")
@@ -99,10 +106,10 @@ def draw_pareto(points: Points) -> Figure:
 def draw_lengths(
     records: Sequence[Record], labels: Sequence[str], lengths: Sequence[str], engine: str, beam: int
 ) -> Figure:
-    """Draw BLEU of the models ``labels``, and milliseconds per sentence of one search, against source lengths."""
+    """Draw BLEU of the models ``labels``, and milliseconds per target piece of one search, against source lengths."""
     figure = new_figure(10.4, 4)
     panels: list[tuple[str, str, int | None, str]] = [("bleu", "", None, "BLEU")]
-    panels.append(("ms", engine, beam, f"milliseconds per sentence, {engine}, beam {beam}"))
+    panels.append(("ms_per_token", engine, beam, f"milliseconds per target piece, {engine}, beam {beam}"))
     for axes, (metric, of_engine, of_beam, title) in zip(figure.subplots(1, 2), panels, strict=True):
         for label, style in styles_of(labels).items():
             values = [select(records, label, metric, of_engine, of_beam, part) or [math.nan] for part in lengths]

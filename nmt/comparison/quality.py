@@ -17,6 +17,7 @@ from nmt.data.words import split_words
 from nmt.inference.forced_decoding import force_decode
 from nmt.inference.scores import BY_WORDS, DEFAULT, bleu_metric
 from nmt.inference.translator import Translator
+from nmt.training.metrics import NEAR_ZERO
 
 GROUPS = 4  # of source lengths
 SAMPLES = 1000
@@ -120,29 +121,33 @@ class Difference(NamedTuple):
 
     delta: float
     p: float
+    score: float
+    """The larger of both scores."""
 
 
 def differences(model: Model, baseline: Model, test: TestSet) -> dict[str, str]:
     """Return by metric how the runs of ``model`` differ from those of the baseline; see ``difference_text``.
 
-    A run is compared with the baseline's run of the same seed, or else with the one at the same position.
+    A run is compared with the baseline's run of the same seed, or else with the one at the same position. A single run,
+    and runs at chance, have no *.
     """
     found = []
     for index, run in enumerate(model.runs):
         same = [other for other in baseline.runs if other.seed == run.seed]
         paired = (same or baseline.runs[index : index + 1] or baseline.runs)[0]
         found.append(paired_bootstrap(paired.translations, run.translations, test.references, tokenizer=test.tokenizer))
-    return {metric: difference_text([tests[metric] for tests in found]) for metric in found[0]}
+    marked = len(found) > 1 and all(tests["bleu"].score >= NEAR_ZERO for tests in found)
+    return {metric: difference_text([tests[metric] for tests in found], marked=marked) for metric in found[0]}
 
 
-def difference_text(tests: Sequence[Difference]) -> str:
+def difference_text(tests: Sequence[Difference], *, marked: bool) -> str:
     """Return the mean difference and the p-value of each run.
 
-    A * follows if all runs differ significantly and in the same direction.
+    If ``marked``, a * follows if all runs differ significantly and in the same direction.
     """
     significant = all(test.p < SIGNIFICANT for test in tests) and len({test.delta > 0 for test in tests}) == 1
     mean = fmean(test.delta for test in tests)
-    return f"{mean:+.2f}{'*' if significant else ''} ({', '.join(f'{test.p:.3f}' for test in tests)})"
+    return f"{mean:+.2f}{'*' if marked and significant else ''} ({', '.join(f'{test.p:.3f}' for test in tests)})"
 
 
 def paired_bootstrap(
@@ -162,6 +167,10 @@ def paired_bootstrap(
     _, scores = PairedTest(systems, metrics, [references], test_type="bs", n_samples=samples)()
     results: list[Any] = [pair for name, pair in scores.items() if name != "System"]  # in the order of the metrics
     return {
-        key: Difference(after.score - before.score, min(1.0, 2 * after.p_value) if after.score != before.score else 1.0)
+        key: Difference(
+            after.score - before.score,
+            min(1.0, 2 * after.p_value) if after.score != before.score else 1.0,
+            max(after.score, before.score),
+        )
         for key, (before, after) in zip(metrics, results, strict=True)
     }

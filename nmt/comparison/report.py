@@ -51,8 +51,8 @@ figure { margin: .8rem 0 } figure img { max-width: 100%; height: auto } figcapti
 EXPLANATIONS = {
     "n and ±": "n is the number of runs. ± is the sample standard deviation over runs, and for decoding over rounds.",
     "vs baseline (p)": "Mean difference from the baseline, and the two-sided p-value of sacrebleu's paired bootstrap "
-    f"test with {SAMPLES:,} samples, one per run, against the baseline's run with the same seed. * means that all runs "
-    "differ in the same direction with p < 0.05.",
+    f"test with {SAMPLES:,} samples, one per run, against the baseline's run with the same seed. * means that all of "
+    "several runs differ in the same direction with p < 0.05, and that BLEU is not at chance (below 1).",
     "AER": "Links of the force-decoded references against the gold links; lower is better.",
     "alignment entropy": "Mean over the target pieces of the force-decoded references, in nats. 0: a piece reads one "
     "source piece; log S: it reads all S source pieces equally. Negative weights count by their absolute value.",
@@ -161,7 +161,7 @@ def _figures(
     if points := timed_points(records):
         text = (
             "BLEU of the timed sentences against decoding time, one run of each model. The line joins the points that "
-            "no other point beats in both."
+            "no other point beats in both, unless all are at chance."
         )
         yield _picture("Quality against decoding time", draw_pareto(points), folder / "pareto", text)
     if options.engines and options.beams:

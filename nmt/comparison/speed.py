@@ -68,11 +68,12 @@ def _records(record: partial[Record], measured: Mapping[str, Any], test: TestSet
     if measured["memory_mb"] is not None:
         yield record("memory_mb", measured["memory_mb"])
     references = [test.references[row] for rows in groups.values() for row in rows]
-    for beam, (seconds, texts) in measured["beams"].items():
+    for beam, (seconds, tokens, texts) in measured["beams"].items():
         yield record("timed_bleu", bleu_metric(test.tokenizer).corpus_score(texts, [references]).score, beam=beam)
         yield record("sentences_per_s", len(texts) / sum(seconds), beam=beam)
-        for (lengths, rows), spent in zip(groups.items(), seconds, strict=True):
-            yield record("ms", 1000 * spent / len(rows), beam=beam, lengths=lengths)
+        for lengths, spent, written in zip(groups, seconds, tokens, strict=True):
+            if written:
+                yield record("ms_per_token", 1000 * spent / written, beam=beam, lengths=lengths)
 
 
 def _export(run: FinishedRun, folder: Path, options: CompareOptions) -> Path:

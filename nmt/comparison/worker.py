@@ -12,7 +12,9 @@ from typing import Any
 
 
 def measure(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate ``groups`` of lines with each of ``beams``; return memory, and seconds of groups and texts by beam.
+    """Translate ``groups`` of lines with each of ``beams``.
+
+    Return memory, and by beam the seconds and the written tokens of the groups, and the texts.
 
     Before the clock starts, the first lines of the groups are translated together, and one of them alone, because an
     ONNX engine loads another graph for a single line.
@@ -22,16 +24,20 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
     from nmt.system.machine import peak_memory_mb
 
     translator = Translator.load(**job["load"])
-    beams: dict[int, tuple[list[float], list[str]]] = {}
+    beams: dict[int, tuple[list[float], list[int], list[str]]] = {}
     for beam in job["beams"]:
         options = SearchOptions(**{**job["search"], "beam_size": beam})
-        translate = partial(translator.texts, options=options, on_failure=lambda row, reason: None)
+        translate = partial(
+            translator.translate, options=options, alignments=False, on_failure=lambda row, reason: None
+        )
         first = [group[0] for group in job["groups"]]
         translate(first)
         translate(first[:1])
-        seconds, texts = beams[beam] = [], []
+        seconds, tokens, texts = beams[beam] = [], [], []
         for group in job["groups"]:
             before = time.perf_counter()
-            texts += translate(group)
+            translations = translate(group)
             seconds.append(time.perf_counter() - before)
+            tokens.append(sum(len(best.tokens) for best in translations))
+            texts += [best.text for best in translations]
     return {"beams": beams, "memory_mb": peak_memory_mb()}

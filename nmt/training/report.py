@@ -185,6 +185,7 @@ def save_curve(metrics: Path, picture: Path, *, title: str) -> None:
     for name, style in (("train_loss", {"alpha": 0.4}), ("valid_loss", {"marker": "o"})):
         if points := columns.get(name):
             losses.plot(*zip(*points, strict=True), label=name.replace("_", " "), **style)
+    losses.locator_params("x", integer=True, min_n_ticks=1)
     losses.set_xlabel("updates")
     losses.set_ylabel("loss (nats per piece)")
     losses.set_ylim(0, 1.05 * losses.get_ylim()[1])

@@ -72,7 +72,8 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         [job] = jobs
         calls.append(Path(job["load"]["folder"]).name.removeprefix("attention="))
         texts = [line for group in job["groups"] for line in group]
-        beams = dict.fromkeys(job["beams"], ([0.1] * len(job["groups"]), texts))
+        tokens = [10 * len(group) for group in job["groups"]]
+        beams = dict.fromkeys(job["beams"], ([0.1] * len(job["groups"]), tokens, texts))
         yield job, {"memory_mb": None, "beams": beams}
 
     monkeypatch.setattr(speed, "run_tasks", run_tasks)
@@ -132,6 +133,9 @@ def test_records_are_the_scores_of_the_runs(report: Path, tmp_path: Path, timed:
     assert values(folder, "luong", "updates") == [json.loads((first / "summary.json").read_text())["updates"]] * 2
     untranslated = corpus_scores(lines(first, "test.source.txt"), texts[0][1]).bleu  # what the fake worker returns
     assert values(folder, "luong", "timed_bleu", engine="torch", beam="5") == pytest.approx([untranslated] * 3)
+    with (folder / "results.csv").open(newline="", encoding="utf-8") as file:
+        times = [float(row["value"]) for row in csv.DictReader(file) if row["metric"] == "ms_per_token"]
+    assert times and {100 / time for time in times} <= {10.0, 20.0, 30.0}  # tokens of a group of the fake worker
     (memory,) = values(folder, "memory", "chrf")
     row = next(line for line in lines(folder, "report.md") if line.startswith("| luong | 2 |"))
     assert f"| {np.mean(scores):.2f} ± {np.std(scores, ddof=1):.2f} | {np.mean(scores) - memory:+.2f}" in row
@@ -276,9 +280,11 @@ def test_worker_translates_as_the_translator(report: Path) -> None:
     job = {"load": load, "beams": [1, 3], "groups": groups, "search": search}
     in_process, [(_, alone)] = measure(job), speed.run_tasks(measure, [job], workers=2)
     assert [*alone["beams"]] == [1, 3]
-    for beam, (seconds, texts) in alone["beams"].items():
+    for beam, (seconds, tokens, texts) in alone["beams"].items():
         options = SearchOptions(beam_size=beam, **search)
-        assert texts == in_process["beams"][beam][1] == Translator.load(**load).texts(sum(groups, []), options)
+        translations = Translator.load(**load).translate(sum(groups, []), options)
+        assert texts == in_process["beams"][beam][2] == [best.text for best in translations]
+        assert tokens == [sum(len(best.tokens) for best in part) for part in (translations[:2], translations[2:])]
         assert len(seconds) == len(groups)
 
 

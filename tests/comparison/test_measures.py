@@ -13,13 +13,12 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
-from nmt.comparison.figures import pareto_front, timed_points
+from nmt.comparison.figures import draw_curves, draw_pareto, pareto_front, timed_points
 from nmt.comparison.models import FinishedRun, Model
 from nmt.comparison.models import TestSet as Texts
 from nmt.comparison.quality import (
     Difference,
     alignment_entropies,
-    difference_text,
     differences,
     length_groups,
     paired_bootstrap,
@@ -124,31 +123,51 @@ def test_p_value_is_that_of_a_naive_two_sided_bootstrap() -> None:
 
 
 def test_equal_translations_do_not_differ_significantly() -> None:
-    assert {*paired_bootstrap(GOOD, [*GOOD], REFERENCES).values()} == {(0.0, 1.0)}
+    tests = paired_bootstrap(GOOD, [*GOOD], REFERENCES).values()
+    assert [(test.delta, test.p) for test in tests] == [(0.0, 1.0)] * 2
 
 
-def test_differences_have_a_star_if_all_runs_differ_in_one_direction() -> None:
-    tests = {
-        "+3.00* (0.010, 0.040)": [Difference(2.0, 0.01), Difference(4.0, 0.04)],
-        "+2.00 (0.010, 0.050)": [Difference(2.0, 0.01), Difference(2.0, 0.05)],
-        "+1.00 (0.001, 0.001)": [Difference(4.0, 0.001), Difference(-2.0, 0.001)],
-        "-3.00* (0.001, 0.001)": [Difference(-4.0, 0.001), Difference(-2.0, 0.001)],
-    }
-    assert [*map(difference_text, tests.values())] == [*tests]
+def model(*seeds: int) -> Model:
+    """Return a model whose runs have these seeds, and their seed as their translation."""
+    runs = [FinishedRun(Path(), {"seed": seed}, {}) for seed in seeds]
+    for run in runs:
+        vars(run)["translations"] = [str(run.seed)]
+    return Model("", runs)
+
+
+@pytest.mark.parametrize(
+    ("text", "deltas", "ps", "best"),
+    [
+        ("+3.00* (0.010, 0.040)", (2.0, 4.0), (0.01, 0.04), (9.0, 9.0)),
+        ("+2.00 (0.010, 0.050)", (2.0, 2.0), (0.01, 0.05), (9.0, 9.0)),
+        ("+1.00 (0.001, 0.001)", (4.0, -2.0), (0.001, 0.001), (9.0, 9.0)),
+        ("-3.00* (0.001, 0.001)", (-4.0, -2.0), (0.001, 0.001), (9.0, 1.0)),
+        ("+0.09 (0.001, 0.001)", (0.09, 0.09), (0.001, 0.001), (9.0, 0.1)),  # at chance
+        ("+2.00 (0.001)", (2.0,), (0.001,), (9.0,)),  # one run
+    ],
+)
+def test_differences_have_a_star_if_several_runs_differ_in_one_direction(
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    deltas: tuple[float, ...],
+    ps: tuple[float, ...],
+    best: tuple[float, ...],
+) -> None:
+    tests = map(Difference, deltas, ps, best)
+    monkeypatch.setattr(
+        "nmt.comparison.quality.paired_bootstrap",
+        lambda *_, **__: dict.fromkeys(("bleu", "chrf"), next(tests)),
+    )
+    models = (model(*range(len(deltas))) for _ in range(2))
+    assert differences(*models, Texts([], [], None)) == {"bleu": text, "chrf": text}
 
 
 def test_runs_are_paired_by_their_seeds_or_else_by_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    def model(*seeds: int) -> Model:
-        runs = [FinishedRun(Path(), {"seed": seed}, {}) for seed in seeds]
-        for run in runs:
-            vars(run)["translations"] = [str(run.seed)]
-        return Model("", runs)
-
     pairs: list[tuple[str, str]] = []
 
     def bootstrap(other: list[str], own: list[str], *_: Any, **__: Any) -> Any:
         pairs.append((own[0], other[0]))
-        return {"bleu": Difference(1.0, 0.2)}
+        return {"bleu": Difference(1.0, 0.2, 9.0)}
 
     monkeypatch.setattr("nmt.comparison.quality.paired_bootstrap", bootstrap)
     assert differences(model(3, 2, 9, 8), model(1, 2, 3), Texts([], [], None)).keys() == {"bleu"}
@@ -163,6 +182,21 @@ def test_values_of_a_range_of_lengths_are_their_own() -> None:
 def test_pareto_front_has_the_points_that_no_other_beats() -> None:
     points = [(3.0, 20.0), (1.0, 10.0), (2.0, 10.0), (4.0, 19.0), (1.0, 8.0), (5.0, 21.0)]
     assert pareto_front(points) == [points[1], points[0], points[5]]
+
+
+@pytest.mark.parametrize(
+    ("scores", "has_line"), [((20.0, 30.0), True), ((20.0,), False), ((20.0, 20.0), False), ((0.0, 0.9), False)]
+)
+def test_pareto_line_joins_several_points_above_chance(scores: tuple[float, ...], has_line: bool) -> None:
+    points = {("a", "torch"): {beam: (float(beam), score) for beam, score in enumerate(scores, 1)}}
+    labels = [line.get_label() for line in draw_pareto(points).axes[0].lines]
+    assert ("Pareto front" in labels) is has_line
+
+
+def test_updates_are_whole_numbers_however_few_validations_there_are() -> None:
+    for run in {"valid_loss": [(40, 3.0)]}, {"valid_bleu": [(4, 0.0), (6, 0.0)]}, {}:
+        for axes in draw_curves({"a": [run]}).axes:
+            assert all(tick == int(tick) for tick in axes.get_xticks())
 
 
 def test_points_have_the_mean_time_of_the_rounds() -> None:
