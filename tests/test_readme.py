@@ -32,7 +32,7 @@ DEMO = "nmt-train"  # the command that `make train` runs
 SIZES = "tokenizer.vocab_size=500 embeddings.size=8 encoder.hidden_size=8 decoder.hidden_size=8"
 SMALL = f"{SIZES} training.max_epochs=1 training.decode_sentences=4 search.max_length=5 threads=1 export=false"
 GENERATED = "data.train_pairs=200 data.valid_pairs=4 data.test_pairs=2"
-TIMED = "engines=[torch] beams=[1] rounds=1 examples=1"  # of nmt-compare
+TIMED = "engines=[torch] beams=[1]"  # of nmt-compare
 LINES = 3  # in each test file
 # A code block that belongs into a file: its name, in backquotes after "In", precedes the block.
 FILE = re.compile(r"\b[Ii]n\s`(mine/[^`]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)

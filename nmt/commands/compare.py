@@ -103,10 +103,11 @@ def _trained_runs(options: CompareOptions, training: Sequence[str], shared: Sequ
     overrides = [*training, *(argument for argument in shared if key_of(argument) != "name"), f"name={options.name}"]
     if "training.patience" not in given:
         overrides.append(EQUAL_BUDGET)
-    folders = [job.folder for job in read_sweep(overrides)]
+    jobs = read_sweep(overrides)
+    folders = [job.folder for job in jobs]
     failure = None
     try:
-        sweep(overrides, needed=("test",))
+        sweep(jobs, needed=("test",))
     except JobsFailed as error:
         failure = error
     missing = [folder for folder in folders if not (folder / SUMMARY_FILE).is_file()]

@@ -17,7 +17,7 @@ from hydra.errors import HydraException
 from nmt.commands.shell import TRACEBACK, describe_error
 from nmt.commands.streams import print_table
 from nmt.comparison.records import SCORES, Column, mean_and_deviation, save_csv
-from nmt.config.compose import composed_tree, join_options, train_config
+from nmt.config.compose import composed_tree, join_options, train_config, train_problems
 from nmt.config.overrides import INSIDE, UNRELATED, key_of, name_problems, read_yaml
 from nmt.config.runs import START_FILE, changed_code, changed_settings, train_or_resume
 from nmt.data.sources import PreparedData, missing_files
@@ -26,6 +26,7 @@ from nmt.files.atomic import own_folder, require_own
 from nmt.files.checksum import fingerprint
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CONFIG_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
+from nmt.settings.arguments import UnknownKey
 from nmt.text.prepare import missing_parts
 from nmt.training.distributed import detect_launch
 from nmt.training.settings import Train
@@ -82,7 +83,28 @@ def read_sweep(arguments: Sequence[str]) -> list[Job]:
         own = [f"{given[key].partition('=')[0].lstrip('+')}={value}" for key, value in chosen.items()]
         folder = parent / job_name(own)
         jobs.append(Job(chosen, [*shared, *own, f"runs={parent}", f"name={folder.name}"], folder))
+    for part, word in product(listed, shared):
+        if key_of(word).startswith(f"{part}."):
+            _keep_where_known(word, part, jobs)
     return jobs
+
+
+def _keep_where_known(word: str, part: str, jobs: Sequence[Job]) -> None:
+    """Remove a setting of a swept part, such as ``attention.slots=8``, from the jobs whose part has no such key.
+
+    If no job has the key, all keep the setting, and the check of the jobs refuses it.
+    """
+    lacking = [job for job in jobs if key_of(word) in _unknown_keys(job)]
+    if 0 < len(lacking) < len(jobs):
+        names = dict.fromkeys(f"{part}={job.settings[part]}" for job in lacking)
+        print_message(f"{word}: has no effect on {', '.join(names)}, which has no such key")
+        for job in lacking:
+            job.arguments.remove(word)
+
+
+def _unknown_keys(job: Job) -> set[str]:
+    problems = train_problems(composed_tree("train", job.arguments).config)
+    return {problem.partition("=")[0] for problem in problems if isinstance(problem, UnknownKey)}
 
 
 def _listed_values(argument: str) -> list[str] | None:
@@ -110,8 +132,8 @@ def job_name(settings: Sequence[str]) -> str:
     return safe if safe == text else f"{safe}-{fingerprint(text.encode())[:8]}"
 
 
-def sweep(arguments: Sequence[str], *, needed: Sequence[str] = ()) -> None:
-    """Train each job of the sweep, unless an earlier call of the same sweep has finished it.
+def sweep(jobs: Sequence[Job], *, needed: Sequence[str] = ()) -> None:
+    """Train each job of ``read_sweep``, unless an earlier call of the same sweep has finished it.
 
     Prints a table of all jobs and writes it into the folder of the sweep. Raises UserError, before any job starts, for
     settings that are wrong and for ``needed`` parts of the data that are missing. Raises JobsFailed if jobs failed,
@@ -119,7 +141,6 @@ def sweep(arguments: Sequence[str], *, needed: Sequence[str] = ()) -> None:
     """
     if detect_launch() is not None:
         raise UserError("-m: several processes cannot share a sweep; start each run with torchrun or srun")
-    jobs = read_sweep(arguments)
     folder = jobs[0].folder.parent
     _check(jobs, folder, needed)
     failures: dict[str, str] = {}

@@ -45,9 +45,9 @@ def train(arguments: list[str]) -> None:
     from nmt.training.distributed import is_first
 
     if not MULTIRUN.isdisjoint(arguments):
-        from nmt.commands.sweep import sweep
+        from nmt.commands.sweep import read_sweep, sweep
 
-        sweep([argument for argument in arguments if argument not in MULTIRUN])
+        sweep(read_sweep([argument for argument in arguments if argument not in MULTIRUN]))
         return
     if "--cfg" in arguments:
         print(to_yaml(compose_train([argument for argument in arguments if argument not in ("--cfg", "job")])), end="")

@@ -108,6 +108,10 @@ PLAIN: dict[Any, tuple[str, type[Any]]] = {
 }
 
 
+class UnknownKey(str):
+    """The problem of a key that its group does not have."""
+
+
 class TypeCheck:
     """Finds the problems of a value whose type is annotated: plain types, bounds, choices, lists, and null.
 
@@ -155,7 +159,7 @@ class TypeCheck:
         prefix = f"{key}." if key else ""
         for name, item in value.items():
             if name not in hints:
-                yield f"{prefix}{name}={self.show(item)}: no such key{suggestion(str(name), hints)}"
+                yield UnknownKey(f"{prefix}{name}={self.show(item)}: no such key{suggestion(str(name), hints)}")
             elif item == "???":
                 yield f"{prefix}{name}: must be given, as {prefix}{name}=…"
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from contextlib import chdir
 from itertools import product
 from pathlib import Path
@@ -32,7 +33,7 @@ KINDS = [{"attention": kind, "seed": seed} for kind, seed in product(("luong", "
     ("words", "jobs"),
     [
         (["attention=luong,none", "seed=1,2", "training.max_epochs=7"], KINDS),
-        (["attention=choice(luong,none)", "seed=range(1,3)", "attention.score=dot,none", "attention.score=dot"], KINDS),
+        (["attention=choice(luong,none)", "seed=range(1,3)", "threads=1,2", "threads=2"], KINDS),
         (["init_from=it's.en", "seed=1,2"], [{"seed": "1"}, {"seed": "2"}]),
     ],
 )
@@ -41,8 +42,17 @@ def test_jobs_are_the_product_of_all_values(words: list[str], jobs: list[dict[st
     assert [job.settings for job in found] == jobs
     for job in found:
         assert {word for word in words if "," not in word} | {"export=false"} <= {*job.arguments}
-    if words[-1] == "attention.score=dot":  # the default attention has no such key
-        assert [train_config(job.arguments).attention["score"] for job in found[:2]] == ["dot", "dot"]
+
+
+def test_a_setting_applies_to_the_jobs_whose_part_has_it(capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = read_sweep(["attention=luong,memory,low_rank", "attention.slots=16", "attention.score=dot", "seed=1,2"])
+    assert [train_config(job.arguments).attention.get("slots") for job in jobs] == [None, None, *[16] * 4]
+    assert [train_config(job.arguments).attention.get("score") for job in jobs] == ["dot", "dot", *[None] * 4]
+    names = [re.findall(r"attention=(\w+)", line) for line in capsys.readouterr().err.splitlines()]
+    assert names == [["luong"], ["memory", "low_rank"]]
+    for job in read_sweep(["attention=luong,none", "attention.slots=8"]):
+        with pytest.raises(UserError, match=r"^attention\.slots=8: "):  # no job has the key
+            train_config(job.arguments)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +85,8 @@ def test_jobs_have_different_valid_folder_names(letter: str, length: int) -> Non
     [
         (["seed=1,x"], "seed"),
         (["attention=luong,none", "lr=3"], "lr"),
-        (["attention=luong,none", "attention.score=dot"], "attention.score"),
+        (["attention=luong,memory", "attention.slots=0"], "attention.slots"),
+        (["attention=luong,memory", "attention.slots=range(4,5)"], "attention.slots"),
         (["attention=glob(*_paper)"], "attention"),
         (["seed=1,2", "name=a,b"], "name"),
         (["seed=1,2", "name=a/b"], "name"),
