@@ -20,11 +20,11 @@ from nmt.commands.options import command, load_model, refuse_both
 from nmt.commands.streams import GROUP, line_writer, require_stdout
 from nmt.commands.translate import WorkerCount, WorkerOptions, shard_results_of, shown
 from nmt.data.links import Pair
-from nmt.data.text_files import iterate_lines, iterate_pairs
+from nmt.data.text_files import iterate_pairs, read_lines
 from nmt.errors import UserError, counted
 from nmt.files.atomic import create_folder
 from nmt.inference.scores import sentence_chrf
-from nmt.inference.translation import n_best_lists
+from nmt.inference.translation import written_translations
 from nmt.settings.arguments import AtLeast, AtMost
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ HELP = """nmt-distill: let a teacher translate the training text, so that a smal
   nmt-distill … add_original=true            write the original pairs as well
   nmt-distill … search.n_best=5              of 5 translations, take the one nearest to the reference
   nmt-distill translations=out.txt src=train.en tgt=train.de min_chrf=30 output=distilled
-                                             filter finished translations, of any program, one per line
+                                             filter finished translations: of nmt-translate, with scores or n-best
+                                             lists too, or of any program, one per line
 
 Writes train.src and train.tgt into the new folder OUTPUT, and prints where their targets come from. Train on them with
 data.train.src= and data.train.tgt=, and keep your own validation and test sets. If the command is stopped, repeat it to
@@ -113,8 +114,7 @@ def distill(options: DistillOptions) -> None:
     with ExitStack() as shards, create_folder(Path(options.output)) as folder:  # the shards are deleted after it exists
         lowercase = False
         if options.translations is not None:
-            lines = iterate_lines(options.src, options.tgt, options.translations)
-            rows: Rows = ((Pair(source, target), [text]) for source, target, text in lines)
+            rows = _finished(options, options.translations)
         else:
             assert options.model is not None
             translator = load_model(options.model, options.load_settings)
@@ -132,6 +132,17 @@ def distill(options: DistillOptions) -> None:
     print(f"train with: nmt-train data=text {shlex.join(files)} data.valid.src=FILE data.valid.tgt=FILE")
 
 
+def _finished(options: DistillOptions, file: str) -> Rows:
+    """Yield the pairs, each with its translations from the file."""
+    try:
+        pairs = iterate_pairs(options.src, options.tgt)
+        yield from zip(pairs, written_translations(read_lines(file), file), strict=True)
+    except ValueError:
+        raise UserError(
+            f"translations={file}: has more or fewer lines than {options.src}; translate all lines again"
+        ) from None
+
+
 def _translated(options: DistillOptions, translator: Translator, shards: ExitStack) -> Rows:
     """Return an iterator over the pairs, each with its translations from workers."""
     waiting = deque[list[Pair]]()  # groups that are being translated
@@ -144,7 +155,9 @@ def _translated(options: DistillOptions, translator: Translator, shards: ExitSta
 
     results = shown(shards.enter_context(shard_results_of(translator, options, groups())), options.src)
     has_lists = options.search.n_best > 1
-    lists = (n_best_lists(done.output) if has_lists else ([text] for text in done.output) for done in results)
+    lists = (
+        written_translations(done.output, "") if has_lists else ([text] for text in done.output) for done in results
+    )
     return (row for group in lists for row in zip(waiting.popleft(), group, strict=True))
 
 

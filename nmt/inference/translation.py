@@ -14,12 +14,19 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from nmt.data.words import Span, split_words, words_of
+from nmt.errors import UserError
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
 CUT = f"its translation was cut after {MAX_LENGTH_CEILING:,} pieces; give shorter sentences, one per line"
 SEPARATOR = re.compile(r"\|{3,}")
 ESCAPED = re.compile("(?:&#124;){3,}")
+NUMBER = r"-?(?:\d+\.\d{6}|inf)"
+WRITTEN = re.compile(
+    rf"(?P<row>\d+) \|\|\| (?P<listed>(?:(?! \|\|\| ).)*) \|\|\| {NUMBER}"
+    rf"|{NUMBER}\t(?P<scored>[^\t]*)|(?P<plain>(?!\d+ \|\|\| )[^\t]*)"
+)
+"""A line that ``output_lines`` yields: of an n-best list, with a score, or plain."""
 ScoreColumn = bool | Literal["confidence"]
 """The number in front of a translation: none, its score or its confidence."""
 
@@ -175,10 +182,32 @@ def output_lines(
             yield best.text
 
 
-def n_best_lists(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the n-best list of each input line, from lines as above: the texts of its translations."""
-    for _, columns in groupby((line.split(" ||| ") for line in lines), key=itemgetter(0)):
-        yield [ESCAPED.sub(lambda bars: "|" * bars[0].count("&"), text) for _, text, _ in columns]
+def written_translations(lines: Iterable[str], name: str) -> Iterator[list[str]]:
+    """Yield the translations of each input line from lines as above, which the file ``name`` has.
+
+    Raises UserError if a line has other columns than the first one, or if an n-best list is missing.
+    """
+    last: int | None = None
+    for row, group in groupby(_written_rows(lines, name), key=itemgetter(0)):
+        if last is not None and row != last + 1:
+            raise UserError(
+                f"{name}: n-best list {row} follows list {last}; give the lists of all lines, in their order"
+            )
+        last = row
+        yield [text for _, text in group]
+
+
+def _written_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, str]]:
+    kind = ""
+    for row, line in enumerate(lines):
+        match = WRITTEN.fullmatch(line)
+        kind = kind or str(match and match.lastgroup)
+        if match is None or match[kind] is None:
+            raise UserError(f"{name}:{row + 1}: other columns than nmt-translate writes; give one translation per line")
+        if kind == "listed":
+            yield int(match["row"]), ESCAPED.sub(lambda bars: "|" * bars[0].count("&"), match[kind])
+        else:
+            yield row, match[kind]
 
 
 def _score(translation: Translation, scores: ScoreColumn) -> float:

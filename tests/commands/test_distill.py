@@ -64,6 +64,14 @@ def test_finished_translations_are_filtered(settings: str, pairs: list[str], fil
     assert [*map(" ".join, zip(*sides, strict=True))] == pairs
 
 
+def test_of_a_finished_list_the_nearest_translation_is_taken(files: Path, call: Call) -> None:
+    write_lines("out", [f"{row} ||| {text} ||| -1.000000" for row, text in ((0, "x"), (0, "on"), (1, "two"), (1, ""))])
+    write_lines("src", "ab")
+    write_lines("tgt", ["one", "two"])
+    call(distill, "src=src", "tgt=tgt", "translations=out", "output=o")
+    assert Path("o", "train.tgt").read_text("utf-8") == "on\ntwo\n"
+
+
 @pytest.mark.thorough
 def test_targets_are_those_of_nmt_translate(
     exported: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch

@@ -83,7 +83,8 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("src=src tgt=tgt output=o model=MODEL translations=tgt", "translations=tgt: "),
         ("src=src tgt=tgt output=src translations=tgt", "output=src: "),
         ("src=src tgt=one output=o translations=tgt", "src has "),
-        ("src=src tgt=tgt output=o translations=one", "src has "),
+        ("src=src tgt=tgt output=o translations=one", "translations=one: "),
+        ("src=src tgt=tgt output=o translations=scored", "scored:2: "),
         ("src=src tgt=tgt output=o translations=tgt min_chrf=101", "min_chrf=101: "),
         ("src=src tgt=tgt output=o translations=src min_chrf=100 rejected=drop", "src=src: "),
         ("src=src tgt=tgt output=o translations=src search.n_best=2", "search.n_best=2: "),
@@ -152,7 +153,12 @@ CASES: dict[Command, list[tuple[str, str]]] = {
 def test_one_error_line_and_no_files(
     command: Command, words: str, start: str, files: Path, request: pytest.FixtureRequest
 ) -> None:
-    for name, lines in {"one": ["Hund"], "short": ["0-0"], "empty": []}.items():
+    for name, lines in {
+        "one": ["Hund"],
+        "short": ["0-0"],
+        "empty": [],
+        "scored": ["Hund", "-0.500000\tHund", "", ""],
+    }.items():
         write_lines(name, lines)
     for name, line in {"links": "0-0", "outside": "5-5"}.items():
         write_lines(name, [line, "", "", ""])

@@ -8,15 +8,18 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from builders import LUONG, random_trained, tiny_config
+from builders import LUONG, random_trained, refusal, tiny_config
+from hypothesis import given
+from hypothesis import strategies as st
 from sacrebleu import sentence_chrf
 
-from nmt.inference.translation import Translation, n_best_lists, output_lines
+from nmt.inference.translation import ScoreColumn, Translation, output_lines, written_translations
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.search.search import search
 from nmt.text.tokenizer import Tokenizer
 
+ENDLESS = st.just(float("-inf"))
 LINES = ["a b", "b a a", "a", "b b b a", "a a a a a"]
 
 
@@ -89,7 +92,33 @@ def test_output_has_three_columns(text: str) -> None:
         assert (row, shown.replace("&#124;", "|"), score) == ("7", text, "-1.500000")
         assert "|||" not in shown
     lines = output_lines([Translation(text, n_best=[best, best])] * 2, 7, n_best=2, scores=True)
-    assert [*n_best_lists(lines)] == [[text] * 2] * 2
+    assert [*written_translations(lines, "")] == [[text] * 2] * 2
+
+
+@pytest.mark.parametrize("scores", [False, True, "confidence"])
+@pytest.mark.parametrize("n_best", [1, 2])
+@given(texts=st.lists(st.text(st.sampled_from("a .|-;#&")), min_size=1, max_size=3), score=st.floats(-1e3, 0) | ENDLESS)
+def test_written_translations_are_read_back(n_best: int, scores: ScoreColumn, texts: list[str], score: float) -> None:
+    translations = [Translation(text, score=score, log_prob=score) for text in texts]
+    lines = output_lines(translations, n_best=n_best, scores=scores)
+    assert [*written_translations(lines, "")] == [[text] for text in texts]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["0 ||| ein Hund ||| -0.1"],
+        ["0 ||| ein Hund ||| F0= -1.2 ||| -0.100000"],
+        ["-12.3\tein Hund"],
+        ["ein Hund\t-1.200000"],
+        ["ein Hund", "-1.200000\tein Hund"],
+        ["-1.200000\tein Hund", "ein Hund"],
+        ["0 ||| ein Hund ||| -1.000000", "2 ||| ein Hund ||| -1.000000"],
+    ],
+    ids=str,
+)
+def test_other_columns_are_refused(lines: list[str]) -> None:
+    assert refusal(list, written_translations(lines, "out.txt")).startswith("out.txt:")
 
 
 def test_the_confidence_of_a_word_is_the_mean_probability_of_its_tokens() -> None:
