@@ -169,6 +169,33 @@ def test_commands_of_a_page_work_in_order(page: Path, folder: Path, programs: Pa
         assert list((folder / "pictures").glob("*.png"))
 
 
+@pytest.mark.parametrize(
+    ("tmx", "languages", "table"),
+    [
+        ('<tmx><tu><tuv lang="EN"><seg>a</seg></tuv><tuv lang="DE"><seg>b</seg></tuv></tu></tmx>', "en de", "a\tb\n"),
+        (
+            '<tmx xmlns="http://www.lisa.org/tmx14"><tu><note>n</note><tuv xml:lang="en_US"><seg>a <hi>b</hi></seg>'
+            '</tuv><tuv xml:lang="fil"><seg>c<ph>x</ph></seg></tuv></tu></tmx>',
+            "en-us fil",
+            "a b\tc\n",
+        ),
+        (
+            '<tmx><tu><tuv xml:lang="pt-PT"><seg>a</seg></tuv><tuv xml:lang="pt-BR"><seg>b</seg></tuv></tu></tmx>',
+            "pt pt-BR",
+            "a\tb\n",
+        ),
+        ('<tmx><tu><tuv xml:lang="en"><seg>a</seg></tuv></tu></tmx>', "en de", ""),
+    ],
+    ids=["lang=", "namespace", "regions", "no pair"],
+)
+def test_translation_memories_become_tables(tmx: str, languages: str, table: str, tmp_path: Path) -> None:
+    (tmp_path / "memory.tmx").write_text(tmx, encoding="utf-8")
+    (tmp_path / "tmx.py").write_text(dict(FILE.findall(read(ROOT / "docs" / "own-text.md")))["mine/tmx.py"])
+    command = [sys.executable, "tmx.py", "memory.tmx", *languages.split()]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (run.stdout, run.returncode == 0, run.stderr == "") == (table, table != "", table != "")
+
+
 @with_pages([page for page in PAGES if blocks(read(page), "python")])
 def test_python_blocks_of_a_page_work_in_order(page: Path, folder: Path, programs: Path) -> None:
     program = folder / "page.py"
