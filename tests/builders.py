@@ -102,12 +102,20 @@ def random_trained(
     target: Tokenizer | None = None,
     *,
     longest_source: int = 40,
+    single_sentences: bool = False,
     **options: Any,
 ) -> TrainedModel:
     """Return ``random_model`` with these tokenizers; without ``target``, both sides have the same."""
     target = target or source
     model = random_model(config, vocabulary=(len(source), len(target)), longest_source=longest_source, **options)
-    return TrainedModel(model=model, source=source, target=target, config=config, longest_source=longest_source)
+    return TrainedModel(
+        model=model,
+        source=source,
+        target=target,
+        config=config,
+        longest_source=longest_source,
+        single_sentences=single_sentences,
+    )
 
 
 def save_random(

@@ -130,14 +130,14 @@ def serving(
     pairs: Sequence[tuple[str, str]] = (("en", "de"),),
     translators: Mapping[str, Any] | None = None,
     max_waiting: int = 50,
-    sentences: bool = False,
+    options: SearchOptions = SearchOptions(),  # noqa: B008
     **settings: Any,
 ) -> Iterator[Client]:
     """Yield a client of a server that translates these pairs with each of these translators, the first by default."""
     translators = translators or {"upper": Upper()}
     models = {name: ServedModel(translator, max_waiting=max_waiting) for name, translator in translators.items()}
     server = Server(
-        languages=Languages(dict.fromkeys(pairs, models), SearchOptions(), sentences),
+        languages=Languages(dict.fromkeys(pairs, models), options),
         **{"max_characters": 200, **settings},
     )
     listener = listen("127.0.0.1", 0)

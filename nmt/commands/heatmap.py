@@ -90,10 +90,9 @@ class HeatmapOptions(ModelOptions):
         if self.links is not None and (self.tgt is None or self.granularity != "word"):
             fix = "add tgt=FILE" if self.tgt is None else "use granularity=word"
             raise UserError(f"links={self.links}: gold links connect words of given translations; {fix}")
-        sentences = self.search.sentences
-        if self.granularity == "slot" and (self.format == "html" or sentences is not None):
-            given = f"search.sentences={sentences}" if sentences is not None else "format=html"
-            raise UserError(f"{given}: granularity=slot draws a picture of the pieces of each line; remove it")
+        if self.granularity == "slot":
+            for given in [*self.search.settings(["sentences"]), *["format=html"] * (self.format == "html")]:
+                raise UserError(f"{given}: granularity=slot draws a picture of the pieces of each line; remove it")
 
 
 @command(HELP, HeatmapOptions)
@@ -146,9 +145,8 @@ def _aligned(
     alignments: Sequence[Translation] = []
     if options.tgt is None:
         warn = warn_of_line(options.src, EMPTY)
-        alignments = own = translate_lines(
-            translator, sources, options.search, alignments=not options.forced, on_failure=warn
-        )
+        search = replace(options.search, sentences=None) if options.forced else options.search
+        alignments = own = translate_lines(translator, sources, search, alignments=not options.forced, on_failure=warn)
         pairs = [Pair(source, best.text) for source, best in zip(sources, own, strict=True)]
     if options.forced:
         from nmt.inference.forced_decoding import force_decode

@@ -15,6 +15,7 @@ from nmt.commands.streams import GROUP, require_stdout
 from nmt.config.overrides import config_dir, read_options
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import EngineName, LoadSettings
+from nmt.inference.sentences import say_split
 from nmt.inference.translation import CUT, cuts
 from nmt.search.options import SearchOptions
 from nmt.settings.arguments import Threads
@@ -196,4 +197,5 @@ def translate_lines(
             translations += group
             progress.show(len(translations))
     progress.close()
+    say_split(translator.split_lines)
     return translations

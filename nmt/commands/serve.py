@@ -37,7 +37,7 @@ It needs the extra serve: pip install 'nmt-memory-attention[serve]'. After Ctrl-
 requests that have arrived, and ends."""
 
 PAIR = re.compile(r"([A-Za-z][\w-]*):([A-Za-z][\w-]*)")
-PACKAGES = ("prometheus_client", "pydantic", "sentencex", "starlette", "uvicorn")
+PACKAGES = ("prometheus_client", "pydantic", "starlette", "uvicorn")
 CONNECTIONS = 1000  # open at the same time
 
 Folders = Mapping[tuple[str, str], Mapping[str, str | list[str]]]  # of models, by (source, target) and by name
@@ -57,12 +57,9 @@ class ServeOptions(EngineOptions):
     max_characters: Count | None
     max_waiting: Count
     timeout_s: Annotated[float, Above(0), AtMost(86_400)]
-    sentences: bool
 
     def __post_init__(self) -> None:
         self.search.require_one_best("each request gives its n_best or alternatives")
-        if (code := self.search.sentences) is not None:
-            raise UserError(f"search.sentences={code}: each model has a language here; give sentences=true or false")
 
 
 @command(HELP, ServeOptions)
@@ -103,7 +100,7 @@ def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str])
         for pair, of_pair in folders.items()
     }
     server = Server(
-        languages=Languages(models, options.search, options.sentences),
+        languages=Languages(models, options.search),
         max_characters=options.max_characters,
         keys=keys,
         origins=options.origins,

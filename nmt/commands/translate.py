@@ -23,6 +23,7 @@ from nmt.commands.options import (
 from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, line_counter, line_writer
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
+from nmt.inference.sentences import say_split
 from nmt.inference.translation import Done, ScoreColumn, alignment_lines, cuts, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING
 from nmt.settings.arguments import AtLeast, AtMost
@@ -44,7 +45,8 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4    four random translations
   nmt-translate model=runs/demo search.glossary=terms.tsv                 use these terms; search.keep_placeholders=true
                                                         keeps numbers, addresses, {{name}} and `code`
-  nmt-translate model=runs/demo search.sentences=en < report.txt          several sentences per line, each on its own
+  nmt-translate model=runs/demo search.sentences=en < report.txt          each sentence of a line on its own, by the
+                                                        rules of English; null: whole lines
   nmt-translate model=runs/demo format=html input=page.html output=seite.html
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
   nmt-translate model=[runs/a,runs/b]                   an ensemble of models with one vocabulary
@@ -150,14 +152,15 @@ def _translated(translator: Translator, options: TranslateOptions, prefixes: lis
         alignments=bool(options.alignments),
         on_failure=lambda row, reason: failures.append((row, reason)),
     )
-    done = 0
+    done = split_lines = 0
     with closing(groups):  # ends the threads at once if writing fails
         for translations in groups:
             output = [*output_lines(translations, done, n_best=options.search.n_best, scores=options.scores)]
             links = alignment_lines(translations) if options.alignments else []
             warnings = [(row - done, reason) for row, reason in failures] + cuts(translations)
             failures.clear()
-            yield Done(len(translations), output, links, warnings)
+            yield Done(len(translations), output, links, warnings, translator.split_lines - split_lines)
+            split_lines = translator.split_lines
             done += len(translations)
 
 
@@ -209,12 +212,14 @@ def shown(results: Iterable[Done], path: str | None, *, on_terminal: bool = True
     ``on_terminal`` is false where results are printed on the same terminal.
     """
     progress = Progress(total=line_counter(path), on_terminal=on_terminal)
-    done = 0
+    done = split_lines = 0
     for result in results:
         warn = warn_of_line(path or STDIN, EMPTY, first=done)
         for row, reason in result.warnings:
             warn(row, reason)
         yield result
         done += result.lines
+        split_lines += result.split_lines
         progress.show(done)
     progress.close()
+    say_split(split_lines)

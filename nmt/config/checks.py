@@ -11,10 +11,10 @@ from nmt.data.sources import DataSettings, source_problems
 from nmt.errors import UserError
 from nmt.inference.run_files import CONFIG_FILE
 from nmt.inference.scores import EvaluationSettings
-from nmt.inference.sentences import splitter
 from nmt.search.options import ALIGNING, SearchOptions
 from nmt.settings.build import MODEL_GROUPS, build
 from nmt.text.glossary import read_glossary
+from nmt.text.sentences import splitter
 from nmt.training.settings import Train
 
 GOLD_LINKS = "nmt.training.guide.GoldLinks"

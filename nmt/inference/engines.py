@@ -86,6 +86,8 @@ class Properties:
     """The invisible characters that were removed from the training text."""
     score_tokenizer: str | None = None
     """``evaluation.tokenizer`` of the run that trained the model."""
+    single_sentences: bool = False
+    """Whether most sources of the training text are known to be single sentences."""
 
 
 def stored_tokenizer(config: Mapping[str, Any]) -> str | None:

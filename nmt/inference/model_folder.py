@@ -55,7 +55,8 @@ class TrainedModel:
     """A model with its tokenizers and configuration.
 
     ``source`` and ``target`` are the same object if the vocabulary is joint. ``longest_source`` is the number of pieces
-    of the longest training source. ``base`` is the model that an adapter is being trained for.
+    of the longest training source. ``base`` is the model that an adapter is being trained for. ``single_sentences`` is
+    that of ``Properties``.
     """
 
     model: Seq2Seq
@@ -64,6 +65,7 @@ class TrainedModel:
     config: dict[str, Any]
     longest_source: int
     base: Base | None = None
+    single_sentences: bool = False
 
     @property
     def properties(self) -> Properties:
@@ -78,6 +80,7 @@ class TrainedModel:
             lowercase=bool(data["lowercase"]),
             remove_invisible=data.get("remove_invisible"),
             score_tokenizer=stored_tokenizer(self.config),
+            single_sentences=self.single_sentences,
         )
 
     @property
@@ -120,6 +123,7 @@ def pack(trained: TrainedModel) -> dict[str, Any]:
         "format": FORMAT,
         "config": trained.config,
         "longest_source": trained.longest_source,
+        "single_sentences": trained.single_sentences,
         "tokenizers": tokenizers,
         "weights": {name: tensor.detach().cpu() for name, tensor in trained.model.state_dict().items()},
     }
@@ -158,6 +162,7 @@ def unpack(stored: Mapping[str, Any], *, file: Path, trust: Sequence[str] = ()) 
             target=target,
             config=config,
             longest_source=sizes["longest_source"],
+            single_sentences=bool(stored.get("single_sentences")),
         )
         if (kind := trained.properties.remove_invisible) not in KINDS:
             raise ValueError(f"data.remove_invisible={kind!r:.40}: must be null, bom or all")

@@ -1,12 +1,8 @@
-"""The step that splits a line into sentences, which a model translates one by one, and joins their translations.
-
-The package sentencex finds the ends of sentences, by rules and abbreviations of the language.
-"""
+"""The step that splits a line into sentences, which a model translates one by one, and joins their translations."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,15 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.data.words import Span
-from nmt.errors import UserError
+from nmt.errors import counted, print_message
 from nmt.inference.bulk import Failure
 from nmt.inference.steps import Step, Steps
 from nmt.inference.translation import Translation
+from nmt.text.sentences import splitter
 from nmt.text.writing import WITHOUT_BLANKS
 
-SPACE = re.compile(r"[\s\ud800-\udfff]")  # and lone surrogates, which sentencex refuses
-# Not an end: a full stop of a quotation that Japanese or Korean goes on after
-NO_END = re.compile('[.。！？!?](?=["”’」』]+[ぁ-ゖ가-힣])')
 MAX_WEIGHTS = 1 << 24  # of the alignment of a line
 
 
@@ -89,54 +83,22 @@ class SplitText(NamedTuple):
         )
 
 
-def sentence_step(language: str) -> Step:
-    """Return the step that translates each sentence of a line on its own."""
+def sentence_step(language: str, kept_spans: Callable[[str], Sequence[Span]] = lambda line: ()) -> Step:
+    """Return the step that translates each sentence of a line on its own, and cuts none of its ``kept_spans``."""
     split = splitter(language)
 
     def step(line: str) -> Steps:
-        text = split(line)
+        text = SplitText(line, split(line, kept_spans(line)))
         return text.join((yield text.parts))
 
     return step
 
 
-def splitter(language: str) -> Callable[[str], SplitText]:
-    """Return the function that splits a text of this language, given by a code such as ``en`` or ``pt-BR``.
-
-    A line break ends a sentence. A part without letters, such as ``1.``, belongs to the next sentence, or at the end of
-    a line to the one before. Raises UserError if sentencex is not installed.
-    """
-    try:
-        from sentencex import segment
-    except ImportError:
-        fix = "install the extra: pip install 'nmt-memory-attention[sentences]'"
-        raise UserError(f"search.sentences={language}: the package sentencex is not installed; {fix}") from None
-    code = re.split("[-_]", language)[0].lower()
-
-    def split(text: str) -> SplitText:
-        spans = list[Span]()
-        start = end = 0
-        for line in text.splitlines(keepends=True):
-            before = len(spans)
-            # Other blanks can end sentencex 1.0.32 with a panic, which shows the text on stderr.
-            for part in segment(code, NO_END.sub("0", SPACE.sub(" ", line))):
-                end += len(part)
-                if any(map(str.isalpha, text[start:end])):
-                    spans.append((start, end))
-                    start = end
-            if text[start:end].strip():
-                spans.append((spans.pop()[0] if len(spans) > before else start, end))
-            start = end
-        if len(spans) < 2:
-            return SplitText(text, [(0, len(text))])
-        return SplitText(text, [_without_blanks(text, *span) for span in spans])
-
-    return split
-
-
-def _without_blanks(text: str, start: int, end: int) -> Span:
-    part = text[start:end]
-    return end - len(part.lstrip()), start + len(part.rstrip())
+def say_split(lines: int) -> None:
+    """Print how many lines were split because the training text had single sentences, if there are any."""
+    if lines:
+        why = "had several, each translated on its own, as the training text had single ones"
+        print_message(f"sentences: {counted(lines, 'line')} {why}; search.sentences=null translates whole lines")
 
 
 def _gap(before: str, gap: str, after: str) -> str:

@@ -73,6 +73,7 @@ class TranslateShard:
         if self.stored(shard) is not None:
             return
         failures: list[tuple[int, str]] = []
+        before = self._translator.split_lines
         translations = self._translator.translate(
             shard.lines,
             self.search,
@@ -81,7 +82,8 @@ class TranslateShard:
         )
         output = [*output_lines(translations, shard.first, n_best=self.search.n_best, scores=self.scores)]
         links = alignment_lines(translations) if self.alignments else []
-        done = Done(len(shard.lines), output, links, sorted(failures + cuts(translations)))
+        split_lines = self._translator.split_lines - before
+        done = Done(len(shard.lines), output, links, sorted(failures + cuts(translations)), split_lines)
         Records(self.folder).save(*self._record(shard), done)
 
     def _record(self, shard: Shard) -> tuple[str, str]:

@@ -156,6 +156,8 @@ class Done(NamedTuple):
     """Alignment lines, one per translation; none if they were not requested."""
     warnings: list[tuple[int, str]]
     """Row of each line without a complete translation, counted from the first line of the group, and the reason."""
+    split_lines: int = 0
+    """Number of lines that ``search.sentences=auto`` has split."""
 
 
 def cuts(translations: Sequence[Translation], first: int = 0) -> list[tuple[int, str]]:

@@ -33,6 +33,7 @@ from nmt.search.search import live_hypotheses, max_rows, search
 from nmt.settings.arguments import brief, iterable, text, text_list
 from nmt.system.machine import guard_forks
 from nmt.text.glossary import combined_glossary
+from nmt.text.sentences import AUTO
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Translator(Reader):
     def __init__(self, model: LoadedModel, *, max_tokens: int = 4096, check_text: bool = True) -> None:
         super().__init__(model, check_text=check_text)
         self.max_tokens = max_tokens
+        self.split_lines = 0
+        """Number of lines that ``search.sentences=auto`` has split."""
 
     @classmethod
     def load(
@@ -157,6 +160,8 @@ class Translator(Reader):
         numbered = enumerate(iterable(groups, "groups", what="lists of lines"))
         groups = (text_list(group, f"groups[{number}]") for number, group in numbered)
         options = self.search_options(options, alignments=alignments or markup)
+        if prefixes is not None and options.sentences == AUTO:  # a prefix belongs to a whole line
+            options = replace(options, sentences=None)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
         steps = self._steps(options, markup=markup)
         if options.keep_weights and not alignments:
@@ -198,6 +203,8 @@ class Translator(Reader):
                 if prefixes is not None and rows > len(prefixes):
                     break
                 waiting.append([Started(step, self.visible(line)) for line in lines])
+                if options.sentences == AUTO:
+                    self.split_lines += sum(len(line.texts) > 1 for line in waiting[-1])
                 yield [text for line in waiting[-1] for text in line.texts]
             if prefixes is not None and rows != len(prefixes):
                 raise UserError(f"prefixes: {len(prefixes):,}, but {rows:,} lines or more; give one prefix per line")
@@ -273,7 +280,7 @@ class Translator(Reader):
         return results
 
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
-        """Return ``options``, or the defaults, for search with or without alignments.
+        """Return ``options``, or the defaults, for search with or without alignments, and with sentences if they apply.
 
         Raises UserError if this model does not support an option. A warning names a ``replace_unknown`` without effect.
         """
@@ -292,6 +299,8 @@ class Translator(Reader):
                 stacklevel=2,
             )
             options = replace(options, replace_unknown=False)
+        if options.sentences == AUTO and not self.loaded_model.properties.single_sentences:
+            options = replace(options, sentences=None)
         keep_weights = alignments or options.rewrites
         return options if options.keep_weights == keep_weights else replace(options, keep_weights=keep_weights)
 
@@ -413,7 +422,8 @@ class Translator(Reader):
             )
         source = text(source, "source")
         own = target is None
-        target = self.texts([source])[0] if target is None else text(target, "target")
+        # As a whole line, because that is how the next step reads it.
+        target = self.texts([source], SearchOptions(sentences=None))[0] if own else text(target, "target")
         gold = None if links is None else links_from_python([links], [(source, target)])[0]
         decoding = self.score([(source, target)])[0]
         title = f"{self.attention.name} attention, {'own translation' if own else 'given translation'}"

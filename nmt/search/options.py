@@ -14,6 +14,7 @@ from nmt.errors import UserError
 from nmt.search.engine import BANNED, Integers
 from nmt.settings.arguments import AtLeast, AtMost, Count, TypeCheck
 from nmt.settings.build import PYTHON_ONLY
+from nmt.text.sentences import AUTO
 from nmt.text.specials import BOS, EOS, PAD
 
 MAX_LENGTH_CEILING = 1000
@@ -67,8 +68,9 @@ class SearchOptions:
     """File of source terms, a tab and what a translation must write for them; null: none."""
     keep_placeholders: bool = False
     """Keep numbers, addresses, ``{name}``, ``%s`` and code as they are."""
-    sentences: str | None = None
-    """Language of the source, such as ``en``: translate each sentence of a line on its own; null: whole lines."""
+    sentences: str | None = AUTO
+    """Translate each sentence of a line on its own. ``auto``: if the training text had single ones; a language of the
+    source, such as ``en``: always, by its rules; null: whole lines."""
     terms: Mapping[str, str] | None = field(default=None, metadata=PYTHON_ONLY)
     """Source terms and what a translation must write for them, as in a ``glossary``, which they precede."""
     keep_weights: bool = field(default=False, metadata=PYTHON_ONLY)
@@ -86,7 +88,7 @@ class SearchOptions:
         """Yield options that other options can forbid, whether they do, and the problem with its fix."""
         sample, beam = self.method == "sample", self.method == "beam"
         at_most_beam = f"must be at most search.beam_size={self.beam_size}"
-        language = self.sentences is None or re.fullmatch(LANGUAGE, self.sentences)
+        language = self.sentences in (None, AUTO) or re.fullmatch(LANGUAGE, str(self.sentences))
         yield "coverage_penalty", self.coverage_penalty > 0 and not beam, "needs beam search; remove it"
         for name, off in (("top_k", None), ("top_p", None), ("seed", 1)):
             is_set = getattr(self, name) != off
@@ -100,7 +102,7 @@ class SearchOptions:
             yield "mbr", beam and self.mbr > self.beam_size, f"{at_most_beam}, unless search.temperature draws samples"
             yield "n_best", self.n_best > self.mbr, f"must be at most search.mbr={self.mbr}"
         yield "terms", not isinstance(self.terms, Mapping | None), "must be a mapping of source terms to texts, or None"
-        yield "sentences", not language, "not the code of a language; write one such as en or de"
+        yield "sentences", not language, "not the code of a language; write one such as en or de, auto, or null"
 
     def banned(self, length: int) -> tuple[int, ...]:
         """Return the ids that cannot follow a hypothesis of ``length`` pieces."""
@@ -120,9 +122,9 @@ class SearchOptions:
         return any(self.settings(REWRITES))
 
     def settings(self, names: Iterable[str]) -> Iterator[str]:
-        """Yield each of the options ``names`` that is on, such as ``search.replace_unknown=true``."""
+        """Yield each of the options ``names`` that is on, such as ``search.replace_unknown=true``, but not ``auto``."""
         for name in names:
-            if value := getattr(self, name):
+            if (value := getattr(self, name)) and (name, value) != ("sentences", AUTO):
                 yield f"search.{name}={str(value).replace('True', 'true')}"
 
     def require_one_best(self, reason: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -27,7 +26,7 @@ from nmt.documents import Segments, split_text
 from nmt.errors import UserError, print_message
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
-from nmt.search.options import LANGUAGE, SearchOptions
+from nmt.search.options import SearchOptions
 from nmt.server.answers import CUT, MAX_WEIGHTS, Details, properties_of, require_few_weights, slots_problem
 from nmt.server.fields import (
     MAX_TEXTS,
@@ -55,14 +54,10 @@ LanguagePair = tuple[str, str]  # codes of source and target language
 
 
 class Languages(NamedTuple):
-    """The models of each (source, target) by name, and how they translate unless a request says otherwise.
-
-    With ``sentences``, each sentence of a line is translated on its own.
-    """
+    """The models of each (source, target) by name, and how they translate unless a request says otherwise."""
 
     models: Mapping[LanguagePair, Mapping[str, ServedModel]]
     options: SearchOptions
-    sentences: bool = False
 
     @property
     def all_models(self) -> list[ServedModel]:
@@ -74,11 +69,6 @@ class Languages(NamedTuple):
 
     def targets(self, source: str) -> list[str]:
         return [target for other, target in self.models if other == source]
-
-    def options_of(self, source: str, *, best: int, sentences: bool = True) -> SearchOptions:
-        """Return the options to find this number of the best translations from a language."""
-        code = source if re.fullmatch(LANGUAGE, source) else "en"  # whose rules hold for unknown languages
-        return replace(self.options.with_best(best), sentences=code if sentences and self.sentences else None)
 
     def model(self, source: str, target: str, name: str | None) -> ServedModel:
         """Return the model of a pair with this name; None: its first. Raises Refused for another pair or name."""
@@ -253,8 +243,7 @@ class Server:
             model = self.languages.model(source, target, fields.model)
             if fields.format == "html" and not model.translator.attention.reads_source:
                 raise Refused(400, "format=html: the model has no attention, which places tags; send format=text")
-            best = fields.alternatives + 1
-            options = self.languages.options_of(source, best=best)
+            options = self.languages.options.with_best(fields.alternatives + 1)
             results = await self.translations(request, model, lines, Work(options, markup=fields.format == "html"))
         in_order = iter(results)
         parts = [(part, [next(in_order) for _ in part.indices]) for part in segments]
@@ -284,8 +273,9 @@ class Server:
         terms = terms_of(fields.glossary)
         if terms and not model.translator.attention.reads_source:
             raise Refused(400, "glossary: the model has no attention, which places terms; remove glossary")
-        sentences = fields.sentences and not prefix
-        options = self.languages.options_of(pair[0], best=details.n_best, sentences=sentences)
+        options = self.languages.options.with_best(details.n_best)
+        if prefix or not fields.sentences:
+            options = replace(options, sentences=None)
         work = Work(replace(options, terms=terms or None), details, prefix=prefix)
         if prefix:
             if work.options.rewrites:

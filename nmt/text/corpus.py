@@ -20,6 +20,7 @@ from nmt.errors import UserError, reason
 from nmt.files.atomic import replace_file
 from nmt.system.processes import run_tasks
 from nmt.text.coverage import PairCounts
+from nmt.text.sentences import AUTO, splitter
 from nmt.text.tokenizer import Tokenizer
 
 FIX = "prepare the text again with nmt-prepare"
@@ -91,6 +92,8 @@ class _Encode:
             counts.target_pieces += len(y)
             links = None if pair.links is None else _flatten(pair.links)
             rows.append((x, y, _encodable(pair.source), _encodable(pair.target), links, _flatten(pair.possible)))
+        sentences = splitter(AUTO)
+        counts.several = sum(len(sentences(row[2], ())) > 1 for row in rows)
         columns = zip(*rows, strict=True) if rows else [()] * len(SCHEMA)
         arrays = [pa.array(values, column.type) for values, column in zip(columns, SCHEMA, strict=True)]
         return pa.record_batch(arrays, schema=SCHEMA), counts

@@ -93,7 +93,8 @@ class PairCounts:
     """Counts of the pairs that were kept, and of those dropped for each reason; lengths in pieces.
 
     ``source`` and ``target`` count all pairs, also those that were dropped. ``in_train`` and ``sources_in_train`` are
-    the pairs and sources of a validation or test part that also occur in the training part.
+    the pairs and sources of a validation or test part that also occur in the training part. ``several`` kept pairs have
+    several sentences in their source; None: an earlier version did not count them.
     """
 
     kept: int = 0
@@ -105,6 +106,7 @@ class PairCounts:
     in_train: int = 0
     sources_in_train: int = 0
     empty: int = 0  # kept pairs with an empty side: only those of validation and test parts are kept
+    several: int | None = None
 
     def __post_init__(self) -> None:
         self.dropped = Counter(self.dropped)  # a dictionary in JSON files
@@ -114,6 +116,11 @@ class PairCounts:
         return self.kept + self.dropped.total()
 
     @property
+    def single_sentences(self) -> bool:
+        """Whether most sources are known to be single sentences."""
+        return self.several is not None and 2 * self.several < self.kept
+
+    @property
     def sides(self) -> dict[str, Coverage]:
         return {"source": self.source, "target": self.target}
 
@@ -121,7 +128,7 @@ class PairCounts:
         """Add other counts to these."""
         for name, value in vars(other).items():
             if isinstance(value, int):
-                setattr(self, name, getattr(self, name) + value)
+                setattr(self, name, (getattr(self, name) or 0) + value)
         self.dropped.update(other.dropped)
         self.source.add(other.source)
         self.target.add(other.target)

@@ -23,6 +23,7 @@ from nmt.inference.engines import AttentionProperties
 from nmt.inference.forced_decoding import force_decode
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.scores import EvaluationSettings, corpus_scores
+from nmt.inference.sentences import say_split
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -107,6 +108,7 @@ def test_report(
     aligned = translator.attention.reads_source
     failed = partial(_warn_of_sentence, "translation")
     translations = [*translator.translate(sources, search, alignments=aligned, on_failure=failed)]
+    say_split(translator.split_lines)
     hypotheses = [best.text for best in translations]
     write_lines(folder / run_files.TRANSLATIONS, hypotheses)
     scores = corpus_scores(hypotheses, references, lowercase=translator.lowercase, tokenizer=evaluation.tokenizer)

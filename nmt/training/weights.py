@@ -63,6 +63,7 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
         config=stored_settings(config, prepared),
         longest_source=longest,
         base=base,
+        single_sentences=prepared.pair_counts["train"].single_sentences,
     )
     if config.adapt is not None:
         _adapt(trained, config.adapt)

@@ -86,7 +86,7 @@ def test_server_ends_while_a_request_that_took_too_long_is_translated(model: Pat
         ("model=a languages=en:de keys=/dev/null", "keys=/dev/null"),
         ("model=a languages=en:de port=0", "model=a"),
         ("model=a languages=en:de search.n_best=2", "search.n_best=2"),
-        ("model=a languages=en:de search.sentences=en", "search.sentences=en"),
+        ("model=a languages=en:de search.sentences=english", "search.sentences=english"),
     ],
 )
 def test_mistakes_are_named_before_anything_starts(words: str, key: str) -> None:

@@ -36,6 +36,8 @@ LINES = ["the dog sees a cat", "", "a red house", "  \t ", "the cat\r", "ein\u20
 class Echo:
     """A translator that returns each line in capitals."""
 
+    split_lines = 0
+
     def translate_groups(
         self, groups: Iterable[list[str]], *_: object, on_failure: OnFailure, **__: object
     ) -> Iterator[list[Translation]]:

@@ -10,18 +10,17 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from inference.random_translators import random_translator, searches
 
 from nmt.data.words import count_words
 from nmt.errors import UserError
 from nmt.inference import sentences
-from nmt.inference.sentences import SplitText, splitter
+from nmt.inference.memories import encode_line, translate_encoded
+from nmt.inference.sentences import SplitText
 from nmt.inference.translation import Translation, alignment_lines
+from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-
-pytest.importorskip("sentencex")
+from nmt.text.sentences import splitter
 
 PARTS = ["two dogs.", "Dr. Smith went to New York!", "ein Garten x?", "x y", "a b c d.", "東京 x。", "(g) runs."]
 GAPS = [" ", "  ", "\t", " \u3000", "\n\n", "\u00a0"]
@@ -40,49 +39,6 @@ SEARCHES = {
     **searches(BEAM),
     "mbr": replace(BEAM, mbr=4, n_best=3),
 }
-
-
-BLANKS = "[ \t\n\r\x0b\x0c\x1c\x85\xa0\u2003\u2028\u3000]"
-TEXT = st.lists(
-    st.text(st.characters(categories=["C", "L", "N", "P", "S", "Z", "M"]), max_size=8)
-    | st.from_regex(f"{BLANKS}{{1,2}}", fullmatch=True)
-    | st.sampled_from([*PARTS, ".", "…", "1.", "e.g.", "?!", '"', "”", "。", "* "]),
-    max_size=12,
-).map("".join)
-
-
-@given(text=TEXT, language=st.sampled_from(["en", "de", "zh-Hans", "PT_br", "xx"]))
-def test_sentences_and_blanks_are_the_text(text: str, language: str) -> None:
-    split = splitter(language)(text)
-    gaps = [text[stop:start] for (_, stop), (start, _) in pairwise(split.spans)]
-    before, after = text[: split.spans[0][0]], text[split.spans[-1][1] :]
-    assert "".join([before, *map("".join, zip(split.parts, [*gaps, ""], strict=True)), after]) == text
-    assert not "".join([before, *gaps, after]).strip()
-    if len(split.parts) > 1:
-        assert all(part and part == part.strip() and len(part.splitlines()) == 1 for part in split.parts)
-    else:
-        assert split.parts == [text]
-    for part in split.parts[1:]:  # marks alone are not a sentence beside others
-        assert has_letters(part) or not all(has_letters(line) for line in text.splitlines() if part in line)
-
-
-def has_letters(text: str) -> bool:
-    return any(map(str.isalpha, text))
-
-
-@pytest.mark.parametrize(
-    ("language", "text", "expected"),
-    [
-        ("en", "Dr. Smith came at 5 p.m. It rained. See e.g. Fig. 3.", 3),
-        ("en", "1. Open the door. Go in.", 2),
-        ("de", "Am 3. Mai kam er. Gut.", 2),
-        ("ja", "「行くよ。」と言った。「はい。」「いいえ！」", 3),
-        ("ko", '"갔다."라고 말했다. “정말?” 그는 왔다.', 3),
-        ("en", "***\nOne.", 2),
-    ],
-)
-def test_sentences_end_where_the_language_ends_them(language: str, text: str, expected: int) -> None:
-    assert len(splitter(language)(text).parts) == expected
 
 
 @pytest.mark.parametrize(
@@ -115,7 +71,7 @@ def test_line_is_made_of_its_sentences(search: str, kind: str) -> None:
     options = SEARCHES.get(search, replace(BEAM, terms={"two": "zwei", "x": "abc", "runs": "läuft"}))
     lines = [*LINES, *(f"{first}{gap}{second}" for (first, second), gap in zip(pairwise(PARTS), GAPS, strict=True))]
     for line, joined in zip(lines, translator.translate(lines, options), strict=True):
-        split = splitter("en")(line)
+        split = SplitText(line, splitter("en")(line, ()))
         parts = translator.translate(split.parts, replace(options, sentences=None))
         if len(parts) == 1:
             assert repr(joined) == repr(parts[0]) and joined.tokens == parts[0].tokens
@@ -173,6 +129,23 @@ def test_terms_placeholders_and_tags_are_kept_across_sentences() -> None:
         assert best.text.count("Hunde") >= 2
         places = [best.text.index(tag) for tag in ("<b>", "<i>", "</i>", "</b>")]
         assert places == sorted(places)
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_training_text_decides(single: bool) -> None:
+    """``auto`` is the explicit choice. It does not apply where whole lines are needed: prefixes, memories, pictures."""
+    trained = random_translator().trained
+    translator = Translator(replace(trained, single_sentences=single), check_text=False)
+    line, one = "Two dogs. Dr. Smith runs! Ein Garten x?", "two dogs."
+    auto = replace(BEAM, sentences="auto")
+    explicit, whole = (translator.texts([line], replace(BEAM, sentences=code))[0] for code in ("en", None))
+    assert explicit != whole and translator.split_lines == 0
+    for markup in (False, True):
+        assert translator.texts([line, one, line], auto, markup=markup)[::2] == [[whole, explicit][single]] * 2
+    assert translator.split_lines == 4 * single
+    assert translator.translate([line], auto, prefixes=[""])[0].text == whole
+    assert translate_encoded(translator, [encode_line(translator, line)], auto)[0].text == whole
+    assert translator.heatmap(line).target == translator.texts([line], SearchOptions(sentences=None))[0].split()
 
 
 def test_large_alignment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

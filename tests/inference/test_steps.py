@@ -12,8 +12,6 @@ from inference.random_translators import random_translator, searches
 from nmt.inference.translation import Translation
 from nmt.search.options import SearchOptions
 
-pytest.importorskip("sentencex")
-
 LINES = ["two dogs. x y!", "", "in New York ☃ , two x. ein Garten?", " ", "a b c d. Dr. Smith runs.", "東京 x。x y。"]
 BEAM = SearchOptions(beam_size=4, n_best=4, max_length=7)
 SEARCHES = {**searches(BEAM), "mbr": replace(BEAM, mbr=4, n_best=3)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ from server.word_models import tiny_translator
 
 from nmt.search.options import SearchOptions
 
-pytest.importorskip("sentencex")
-
 FIRST, SECOND = "A small dog sees red houses.", "Two cats sleep here!"
 TEXT = f"{FIRST}  {SECOND}\n\nBlue birds fly.\n  {SECOND} Birds fly away. \n"
 EN = SearchOptions(sentences="en")
@@ -23,7 +20,7 @@ EN = SearchOptions(sentences="en")
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     translators = {name: tiny_translator(f"{name}Attention") for name in ("Memory", "Bahdanau")}
-    with serving(translators=translators, sentences=True) as client:
+    with serving(translators=translators, options=EN) as client:
         yield client
 
 
@@ -72,10 +69,3 @@ def test_a_request_may_translate_whole_lines(client: Client) -> None:
         assert client.stream(q=line, **fields)[0][1]["text"] == expected
     begin = whole_line.split()[0]
     assert client.post("/v1/translate", q=line, prefix=begin)[1]["translations"][0]["text"].startswith(begin)
-
-
-@pytest.mark.parametrize(("source", "expected"), [("de", "de"), ("pt-BR", "pt-BR"), ("english", "en")])
-def test_language_is_that_of_the_request(source: str, expected: str) -> None:
-    with serving(pairs=[(source, "fr")], sentences=True) as client:
-        options = client.server.languages.options_of(source, best=2, sentences=True)
-        assert options == replace(SearchOptions(), n_best=2, sentences=expected)
