@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt.inference.markup import MARKUP, TAG, untranslated_end
+from nmt.inference.markup import MARKUP, TAG, Fragment, untranslated_end
 
 Format = Literal["text", "html"]
 OPAQUE = {"script", "style", "pre", "textarea", "title", "svg", "math"}  # elements whose text is not translated
@@ -19,8 +19,9 @@ INLINE = frozenset(  # elements within a sentence; all others end it
 CHARSET = re.compile(
     r"""<meta\s[^<>]*?charset\s*=\s*["']?([\w.:-]+)|<\?xml\s[^<>]*?encoding=["']([\w.:-]+)""", re.IGNORECASE
 )
+TITLE = re.compile(r"<title\b[^<>]*>[^<]*</title", re.IGNORECASE)  # it has no tags, so other ones are its text
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
-EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
+EDGES = re.compile(r"([\s\ufeff]*)(.*?)(\s*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ def _html_parts(text: str) -> Iterator[tuple[str, bool]]:
     while match := MARKUP.search(text, end):
         tag = TAG.match(match[0])
         name = tag[2].lower() if tag else ""
-        stop = untranslated_end(text, match, OPAQUE, unclosed)
+        names = OPAQUE - {"title"} if TITLE.match(text, match.start()) else OPAQUE
+        stop = untranslated_end(text, match, names, unclosed)
         end = stop or match.end()
         if name in INLINE or match[0].startswith("<!--"):
             continue
@@ -77,6 +79,11 @@ def _html_parts(text: str) -> Iterator[tuple[str, bool]]:
         yield text[match.start() : end], False
         start = end
     yield _with_letters(text[start:])
+
+
+def visible_text(page: str) -> str:
+    """Return the text of an HTML page that is translated. Other text has no markup, and stays as it is."""
+    return " ".join(Fragment.read(line).plain for line in split_text(page, "html").lines)
 
 
 def name_utf8(page: str) -> str:

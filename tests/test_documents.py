@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.documents import name_utf8, split_text
+from nmt.documents import name_utf8, split_text, visible_text
 from nmt.inference.markup import MARKUP, MOST_UNCLOSED, untranslated_end
 
 
@@ -42,6 +42,11 @@ def test_unchanged_lines_give_the_text_and_the_page_back(text: str) -> None:
         ("<div class='x notranslate'><div>no</div>no</div>yes", ["yes"]),
         ("<P translate=no>no</P><p class=notranslated>yes", ["yes"]),
         ("<p translate=no>its end is missing<p>yes", ["its end is missing", "yes"]),
+        # A title has no tags, but entities.
+        ("<title>\n One &amp; two</title>x", ["One &amp; two", "x"]),
+        ("<TITLE lang=en>One</TITLE >", ["One"]),
+        ("<title>a <!-- b</title>x", ["x"]),
+        ("<title translate=no>One</title>x", ["x"]),
         ("<textarea>x", []),
         ("", []),
     ],
@@ -50,6 +55,12 @@ def test_sentences_of_html_hold_inline_tags_only(page: str, lines: list[str]) ->
     segments = split_text(page, "html")
     assert segments.lines == lines
     assert segments.fill(lines) == page
+
+
+def test_visible_text_has_no_markup() -> None:
+    page = "<style>p {}</style><p class='the important'>Ein <b title='the'>gro&szlig;er</b>\nHund <code>the()</code>"
+    assert visible_text(page) == "Ein großer Hund"
+    assert visible_text("Ein Hund <3 & 2 < 3") == "Ein Hund <3 & 2 < 3"
 
 
 @pytest.mark.parametrize(

@@ -101,8 +101,8 @@ def _grouped(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 @contextmanager
-def line_writer(path: str | None, *, keep: bool = True) -> Iterator[Callable[[Iterable[str]], None]]:
-    """Yield a function that writes lines as UTF-8, to the file ``path`` or, for None, to stdout.
+def line_writer(path: str | None, *, keep: bool = True, end: str = "\n") -> Iterator[Callable[[Iterable[str]], None]]:
+    """Yield a function that writes lines and their ``end`` as UTF-8, to the file ``path`` or, for None, to stdout.
 
     Stdout is flushed after each call. The file, compressed as its name says, is written atomically, unless it is the
     one that stdout is redirected to. If an error stops the block after some lines and ``keep`` is set, they stay in
@@ -110,13 +110,13 @@ def line_writer(path: str | None, *, keep: bool = True) -> Iterator[Callable[[It
     """
     if path is None or is_stdout(path):
         require_stdout("keep it open, or set output=FILE")
-        yield _write_to_stdout
+        yield partial(_write_to_stdout, end=end)
         return
     has_lines = False
 
     def write(lines: Iterable[str]) -> None:
         nonlocal has_lines
-        data = _encode(lines)
+        data = _encode(lines, end)
         has_lines = has_lines or bool(data)
         stream.write(data)
 
@@ -153,17 +153,17 @@ def is_stdout(path: str | None) -> bool:
         return False
 
 
-def _write_to_stdout(lines: Iterable[str]) -> None:
+def _write_to_stdout(lines: Iterable[str], end: str) -> None:
     # Write bytes: the encoding of sys.stdout depends on the locale. With PYTHONUNBUFFERED, a write may be cut short, as
     # by a disk that becomes full: only the next write raises the error.
-    rest = memoryview(_encode(lines))
+    rest = memoryview(_encode(lines, end))
     while rest:
         rest = rest[sys.stdout.buffer.write(rest) :]
     sys.stdout.buffer.flush()
 
 
-def _encode(lines: Iterable[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
+def _encode(lines: Iterable[str], end: str) -> bytes:
+    return "".join(line + end for line in lines).encode()
 
 
 def require_stdout(fix: str = "keep it open, or redirect it to a file") -> None:

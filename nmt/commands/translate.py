@@ -111,7 +111,8 @@ def translate(options: TranslateOptions) -> None:
     with ExitStack() as shards, ExitStack() as files:  # the shards of a call are deleted after its files are complete
         # Opened before the model is loaded, so that a wrong path fails at once.
         keep = options.workers is None  # workers keep the finished lines themselves
-        write = files.enter_context(line_writer(options.output, keep=keep))
+        end = "\n" if options.format == "text" else ""
+        write = files.enter_context(line_writer(options.output, keep=keep, end=end))
         links = options.alignments
         write_links = None if links is None else files.enter_context(line_writer(links, keep=keep))
         prefixes = None if options.prefix is None else list(read_lines(options.prefix))
@@ -169,7 +170,7 @@ def _translate_page(translator: Translator, options: TranslateOptions, write: Ca
     from nmt.documents import name_utf8, split_text
 
     name = options.input or STDIN
-    page = "".join(f"{line}\n" for line in read_lines(options.input or "-", allow_empty=True))
+    page = "".join(read_lines(options.input or "-", allow_empty=True, keep_ends=True))
     segments = split_text(name_utf8(page), "html")
     sources = segments.lines
     if page and not sources:
@@ -177,7 +178,7 @@ def _translate_page(translator: Translator, options: TranslateOptions, write: Ca
     warn = warn_of_line(name, "it stays as it is", separator=": sentence ")
     translations = translate_lines(translator, sources, options.search, markup=True, on_failure=warn, unit="sentence")
     texts = [best.text or source for best, source in zip(translations, sources, strict=True)]
-    write(segments.fill(texts).split("\n")[:-1])
+    write([segments.fill(texts)])
 
 
 def shard_results_of(

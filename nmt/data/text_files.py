@@ -18,8 +18,8 @@ STDIN = "<stdin>"
 _opened: list[Any] = []  # the stdin that was read last
 
 
-def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
-    """Yield the lines of a file, without ``\\n`` or ``\\r\\n``. The text ``-`` means stdin.
+def read_lines(path: str | Path, *, allow_empty: bool = False, keep_ends: bool = False) -> Iterator[str]:
+    """Yield the lines of a file, without ``\\n`` or ``\\r\\n`` unless ``keep_ends`` is set. ``-`` means stdin.
 
     A file whose name ends in ``.gz``, ``.xz`` or ``.bz2`` is decompressed. Raises UserError, with the line number if
     there is one, for a missing file, damaged compressed data, another format than UTF-8 text or, without
@@ -29,7 +29,7 @@ def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
     count = 0
     try:
         with _open_bytes(path) as stream:
-            for line in decode_lines(stream, name):
+            for line in decode_lines(stream, name, keep_ends=keep_ends):
                 count += 1
                 yield line
     except UserError:
@@ -40,8 +40,11 @@ def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
         raise UserError(f"{name}: empty file; give a file with at least one line")
 
 
-def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yield the lines of a stream that yields bytes, such as ``sys.stdin.buffer``; errors call it ``name``."""
+def decode_lines(stream: Iterable[bytes], name: str, *, keep_ends: bool = False) -> Iterator[str]:
+    """Yield the lines of a stream that yields bytes, such as ``sys.stdin.buffer``; errors call it ``name``.
+
+    ``keep_ends`` keeps all characters, also the byte order mark.
+    """
     for number, raw in enumerate(stream, start=1):
         if number == 1 and b"\0" in raw:
             raise UserError(f"{name}: not UTF-8 text; convert it to UTF-8")
@@ -52,6 +55,9 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
                 f"{name}:{number}: invalid UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1}); "
                 "convert the file to UTF-8, such as iconv -f CP1252 -t UTF-8"
             ) from None
+        if keep_ends:
+            yield line
+            continue
         line = line.removesuffix("\n").removesuffix("\r")
         yield line.removeprefix("\ufeff") if number == 1 else line
 

@@ -144,11 +144,13 @@ def test_lines_before_invalid_bytes_are_translated(model: Path, call: Call, prin
 
 
 def test_pages_keep_their_form(model: Path, files: Path, call: Call) -> None:
-    page = "<p>the <b>dog</b> sees\n<i>a cat</i></p>\n<script>x</script><td>a red house\n\n"
+    page = "\ufeff<p>the <b>dog</b> sees\n<i>a cat</i></p>\r\n<script>x</script>\r<td>a red house\n\r\n\n"
     texts = Translator.load(model).texts(["the <b>dog</b> sees\n<i>a cat</i>", "a red house"], markup=True)
-    write_lines("in.html", page.split("\n")[:-1])
-    call(translate, f"model={model}", "format=html", "input=in.html", "output=out.html")
-    assert Path("out.html").read_text("utf-8") == f"<p>{texts[0]}</p>\n<script>x</script><td>{texts[1]}\n\n"
+    for end in ("", " ", "<br>", "\n\n"):
+        Path("in.html").write_bytes(f"{page}{end}".encode())
+        call(translate, f"model={model}", "format=html", "input=in.html", "output=out.html")
+        expected = f"\ufeff<p>{texts[0]}</p>\r\n<script>x</script>\r<td>{texts[1]}\n\r\n\n{end}"
+        assert Path("out.html").read_bytes() == expected.encode()
     for copied in ("", "<pre>\n\n\n"):
         lines, error = call(translate, f"model={model}", "format=html", stdin=copied.encode())
         assert lines == copied.split("\n")[:-1] and error.startswith("warning: <stdin>: ") == bool(copied)
