@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from nmt.data.filters import identify
-from nmt.documents import Segments, split_text
+from nmt.documents import Segments, split_text, visible_text
 from nmt.errors import UserError, print_message
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
@@ -193,13 +193,16 @@ class Server:
         finally:
             future.cancel()
 
-    def identified(self, text: str) -> list[dict[str, Any]]:
-        """Return the source languages of the models as LibreTranslate lists them, the likeliest first."""
+    def identified(self, texts: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the source languages of the models as LibreTranslate lists them, the likeliest first.
+
+        Tags of HTML are English, so they do not count.
+        """
         sources = self.languages.sources
         if len(sources) == 1:  # nothing to compare the text with
             return [{"language": sources[0], "confidence": 0.0}]
         try:
-            shares = identify(text, sources)
+            shares = identify(" ".join(map(visible_text, texts)), sources)
         except ImportError:
             fix = "name the source language, or ask the operator to install nmt-memory-attention[langid]"
             raise Refused(400, f"source=auto: this server cannot identify languages; {fix}") from None
@@ -213,7 +216,7 @@ class Server:
         source = fields.source or ("auto" if len(sources) > 1 else sources[0])
         detected = None
         if source == "auto":
-            detected = self.identified(" ".join(lines))[0]
+            detected = self.identified(lines)[0]
             source = detected["language"]
         target = fields.target
         if target is None:
@@ -292,7 +295,7 @@ class Server:
     async def detect(self, request: Request) -> Response:
         """List the languages that a text may be in."""
         fields = await self.fields(request, Detect)
-        return JSONResponse(self.identified(" ".join(fields.texts)))
+        return JSONResponse(self.identified(fields.texts))
 
     async def list_languages(self, _: Request) -> Response:
         """List the languages, and the targets of each."""
