@@ -48,12 +48,13 @@ def splitter(language: str) -> Splitter:
         mark = MARK.search(text)
         if mark is None or not _has_letters(text[mark.end() :]):  # most lines: sentencex would take longer
             return [(0, len(text))]
+        inside = {at for first, last in kept for at in range(first + 1, last)}
         spans = list[Span]()
         start = offset = 0
         for line in text.splitlines(keepends=True):
             before = len(spans)
-            for end in sorted(offset + end for end in ends(line)):
-                if _has_letters(text[start:end]) and not any(first < end < last for first, last in kept):
+            for end in sorted({offset + end for end in ends(line)} - inside):
+                if _has_letters(text[start:end]):
                     spans.append((start, end))
                     start = end
             offset += len(line)

@@ -18,6 +18,7 @@ from nmt.data.filters import Filters
 from nmt.data.links import Pair
 from nmt.data.words import Span
 from nmt.text import sentences as module
+from nmt.text.coverage import PairCounts
 from nmt.text.prepare import open_prepared, prepare
 from nmt.text.sentences import AUTO, splitter
 
@@ -129,3 +130,4 @@ def test_sources_of_several_sentences_are_counted(tmp_path: Path) -> None:
                 len(re.findall(r"[a-z][.!?] [A-Z]", source)) > ("Dr." in source) for source in kept
             )
             assert counts.single_sentences == single
+    assert not PairCounts(kept=6).single_sentences  # counts of an earlier version

@@ -72,6 +72,7 @@ def test_run_writes_all_files(finished: Path, capsys: pytest.CaptureFixture[str]
     golds = parse_links(lines(finished / "test.gold.links.txt"), "gold")
     assert golds == corpus.links()
     translator = Translator.load(finished)
+    assert translator.loaded_model.properties.single_sentences
     options = SearchOptions(max_length=8)
     assert translator.texts(corpus.sources(), options) == lines(finished / "test.translations.txt")
     links = translator.align(zip(corpus.sources(), corpus.targets(), strict=True))
