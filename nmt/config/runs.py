@@ -20,7 +20,7 @@ from nmt.errors import UserError, print_message
 from nmt.files.atomic import make_folder, write_lines
 from nmt.files.checksum import changed_modules, code_of
 from nmt.files.reading import read_json
-from nmt.inference.run_files import CHECKPOINTS, CODE_FILE, CONFIG_FILE, METRICS_FILE, SUMMARY_FILE, has_checkpoint
+from nmt.inference.run_files import CODE_FILE, CONFIG_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.settings.build import plain
 from nmt.training.distributed import Launch, connected_processes, detect_launch, from_first, rank, require_device
 from nmt.training.settings import Train
@@ -42,8 +42,8 @@ def run_training(arguments: Sequence[str], pairs: Mapping[str, Any] | None = Non
     """Train into a new folder, or resume a run, as the arguments say.
 
     ``pairs`` are the sentence pairs of each part where the arguments contain ``data=python``. A stopped run prints on
-    stderr how to resume it. One that never started to train leaves no folder. Raises UserError for anything that the
-    user can fix.
+    stderr how to resume it. One that fails before its first checkpoint leaves no folder. Raises UserError for anything
+    that the user can fix.
     """
     result = train_or_resume(arguments, pairs=pairs)
     if result.stop_signal is not None:
@@ -69,8 +69,7 @@ def train_or_resume(
         try:
             return _train_into(start, pairs)
         except BaseException:
-            never_trained = not any((start.folder / name).exists() for name in (CHECKPOINTS, METRICS_FILE))
-            if rank() == 0 and start.is_new and never_trained:
+            if rank() == 0 and start.is_new and not has_checkpoint(start.folder):
                 shutil.rmtree(start.folder, ignore_errors=True)
             raise
 

@@ -25,11 +25,12 @@ def test_restart_script_starts_resumes_and_ends(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = [*SMALL, "resume=true"]
-    with monkeypatch.context() as patch:  # an error before training leaves no folder
-        patch.setattr("nmt.training.run.CorpusBatches", Mock(side_effect=ZeroDivisionError))
-        with pytest.raises(ZeroDivisionError):
-            train(words)
-    assert not run.exists()
+    for place in ("nmt.training.run.CorpusBatches", "nmt.training.task.TranslationTask.losses"):
+        with monkeypatch.context() as patch:  # an error before the first checkpoint leaves no folder
+            patch.setattr(place, Mock(side_effect=ZeroDivisionError))
+            with pytest.raises(ZeroDivisionError):
+                train(words)
+        assert not run.exists(), place
     with monkeypatch.context() as patch:  # killed before the first checkpoint
         patch.setattr("nmt.config.runs.shutil.rmtree", Mock())
         patch.setattr("nmt.training.run.CorpusBatches", Mock(side_effect=ZeroDivisionError))
