@@ -8,7 +8,8 @@ from typing import get_args, get_type_hints
 from nmt.attention import KernelAttention, LuongAttention
 
 CONF = Path(__file__).parents[1] / "conf"
-LABELS = {"luong": "luong general", "kernel": "kernel elu", "multi_head": "multi_head of luong"}  # with their defaults
+LABELS = {"luong": "luong general", "scaled_dot": "luong scaled_dot", "kernel": "kernel elu"}  # with their defaults
+LABELS["multi_head"] = "multi_head of luong"
 SETTINGS = {"taylor2": ["attention.key_size=16"]}  # as its paper chooses: the slots grow with the square of the keys
 CHOICES = {"luong": (LuongAttention, "score"), "kernel": (KernelAttention, "feature_map")}  # a row for each choice
 VARIANTS = {"general_covariance": {"general_covariance recall": ["attention.recall=state"]}}

@@ -364,7 +364,7 @@ class WriteAndRead(nn.Module):
 
 
 def _one_head(attention: Attention, inputs: Inputs) -> tuple[Attention, Inputs]:
-    """Return the inner attention of a multi-head attention, and its inputs: heads obey the algebra before W_o."""
+    """Return the inner attention of a multi-head attention, and its inputs: each head obeys the algebra."""
     if not isinstance(attention, MultiHeadAttention):
         return attention, inputs
     states = attention.W_s(inputs.states)

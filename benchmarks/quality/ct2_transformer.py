@@ -1,7 +1,7 @@
 """The weights of a Transformer of the toolkit, as CTranslate2 names and joins them.
 
 CTranslate2 then computes the same function with its own code and its own 8-bit integers. Only the usual Transformer is
-converted: softmax self-attention, and attention=multi_head of scaled products with separate values.
+converted: softmax self-attention, and attention=multi_head of scaled products.
 """
 
 from __future__ import annotations
@@ -21,15 +21,9 @@ MAX_POSITIONS = 1024
 
 
 def arrays(model: Seq2Seq) -> dict[str, np.ndarray]:
-    """Return the weights by their paths in CTranslate2's TransformerSpec: ``encoder/layer/0/ffn/linear_0/bias``.
-
-    All decoder layers of the toolkit read one memory of keys W_s h and values W_v h. CTranslate2 has keys and values
-    for each layer, so each gets these. The queries W_q W_query x and outputs W_context W_o c are one product there.
-    """
-    encoder, decoder, attention = model.encoder, model.decoder, model.attention
+    """Return the weights by their paths in CTranslate2's TransformerSpec: ``encoder/layer/0/ffn/linear_0/bias``."""
+    encoder, decoder = model.encoder, model.decoder
     assert isinstance(encoder, TransformerEncoder) and isinstance(decoder, TransformerDecoder)
-    assert isinstance(attention, MultiHeadAttention) and isinstance(attention.inner, LuongAttention)
-    assert attention.inner.score == "scaled_dot" and attention.W_v is not None
     weights: dict[str, Tensor] = {}
     for name, part, embedding in (("encoder", encoder, model.embedding), ("decoder", decoder, decoder.embedding)):
         assert part.inputs.project is None
@@ -39,12 +33,14 @@ def arrays(model: Seq2Seq) -> dict[str, np.ndarray]:
         for number, layer in enumerate(part.blocks):
             assert isinstance(layer, EncoderLayer)
             weights |= dict(_layer(f"{name}/layer/{number}", layer))
-    for number, layer in enumerate(decoder.blocks):
+    for number, (layer, attention) in enumerate(zip(decoder.blocks, decoder.attention.layers, strict=True)):
+        assert isinstance(attention, MultiHeadAttention) and isinstance(attention.inner, LuongAttention)
+        assert attention.inner.score == "scaled_dot" and attention.W_v is not None
         place = f"decoder/layer/{number}/attention"
         weights |= _affine(f"{place}/layer_norm", layer.read_norm)
-        weights[f"{place}/linear/0/weight"] = attention.W_q.weight @ layer.W_query.weight
+        weights[f"{place}/linear/0/weight"] = attention.W_q.weight
         weights[f"{place}/linear/1/weight"] = torch.cat([attention.W_s.weight, attention.W_v.weight])
-        weights[f"{place}/linear/2/weight"] = layer.W_context.weight @ attention.W_o.weight
+        weights[f"{place}/linear/2/weight"] = layer.W_o.weight
     weights |= _affine("decoder/projection", decoder.output)
     return {name: weight.detach().float().numpy() for name, weight in weights.items()}
 

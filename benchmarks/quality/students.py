@@ -55,7 +55,7 @@ SIZE = 192
 DROPOUT = 0.2
 WIDE = 256  # units of students called wide
 TRANSFORMER = [
-    *("encoder=transformer", "attention.heads=4", "attention.inner.score=scaled_dot", "attention.separate_values=true"),
+    *("encoder=transformer", "attention.heads=4"),
     *(f"{part}.feedforward_size=384" for part in ("encoder", "decoder")),
     *("encoder.layers=4", "decoder.layers=2", "decoder.tied=true", "schedule.warmup_steps=1000"),
     *("batches.max_tokens=1200", "precision=bf16"),

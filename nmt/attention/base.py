@@ -14,7 +14,7 @@ padding follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from math import isqrt
 from typing import Any, NamedTuple, cast
@@ -36,6 +36,11 @@ class Memory(NamedTuple):
     mask: Tensor | None = None  #: (B, R)  True = real; None if every slot is real
     state: Tensor | None = None  #: (B, …)  what else the attention needs, such as the peak of a softmax
     trace: Tensor | None = None  #: (B, R, S)  k; optional, and None if slot s is state s
+
+
+def slot_fields(memory: Memory) -> Iterator[tuple[str, Tensor]]:
+    """Yield the fields of the memory that hold something for each slot, as all but ``length`` do, and their names."""
+    return ((name, field) for name, field in memory._asdict().items() if field is not None and name != "length")
 
 
 class Update(NamedTuple):

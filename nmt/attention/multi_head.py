@@ -5,24 +5,25 @@ Vaswani et al. (2017), Attention Is All You Need, arXiv 1706.03762, §3.2.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from torch import Tensor, nn, unflatten
 
-from nmt.attention.base import Attention, Memory, SourceAttention, clear_padding
+from nmt.attention.base import Attention, Memory, SourceAttention, clear_padding, slot_fields
 from nmt.settings.arguments import Size
 
 
 class MultiHeadAttention(Attention):
     """H heads of another attention, in parallel.
 
-    The context is W_o [c¹; …; cᴴ], where head i is the ``inner`` attention over W_sⁱ h and W_qⁱ q, 1/H of their sizes.
+    The context is [c¹; …; cᴴ], where head i is the ``inner`` attention over W_sⁱ h and W_qⁱ q, each of size E/H. The
+    decoder multiplies it by W_o, as it does with any context.
 
     ``inner`` builds any attention, given ``state_size`` and ``query_size``. Heads are rows of its batch, so all heads
     share its parameters and differ in their projections. The slots of the heads follow each other, (B, H·R, D/H). The
-    alignment is the mean of the heads' alignments, before W_o.
+    alignment is the mean of the heads' alignments.
 
-    With ``separate_values`` a head mixes W_vⁱ h, and W_sⁱ h are only what queries are compared with. With
+    A head whose ``inner`` compares queries with the source states mixes values W_vⁱ h of its own. With
     ``LuongAttention(score="scaled_dot")`` inside, this is the paper's attention.
     """
 
@@ -33,34 +34,28 @@ class MultiHeadAttention(Attention):
         query_size: Size,
         inner: Callable[..., Attention],
         heads: Size = 8,
-        separate_values: bool = False,
     ) -> None:
         super().__init__()
-        sizes = {"encoder.hidden_size": state_size, "decoder.hidden_size": query_size}
-        if indivisible := [f"{name}={size}" for name, size in sizes.items() if size % heads]:
-            raise ValueError(f"attention.heads={heads}: must divide {' and '.join(indivisible)}; change heads or sizes")
+        if state_size % heads:
+            raise ValueError(
+                f"attention.heads={heads}: must divide encoder.hidden_size={state_size}; change one of them"
+            )
         self.heads = heads
         try:
-            self.inner = inner(state_size=state_size // heads, query_size=query_size // heads)
+            self.inner = inner(state_size=state_size // heads, query_size=state_size // heads)
         except ValueError as error:
             raise ValueError(str(error).replace("attention.", "attention.inner.")) from None
         if not self.inner.reads_source:
             name = type(self.inner).__name__
             raise ValueError(f"attention.inner={name}: has no contexts to join; choose another, or attention=none")
-        if separate_values and not isinstance(self.inner, SourceAttention):
-            name = type(self.inner).__name__
-            raise ValueError(
-                f"attention.separate_values=true: attention.inner={name} compares no keys with queries; set "
-                "attention.separate_values=false, or choose luong, bahdanau, sparse or hashed inside"
-            )
         self.context_size = heads * self.inner.context_size
         self.streaming = self.inner.streaming
         self.signed = self.inner.signed
         self.needs_trace = self.inner.needs_trace
         self.W_s = nn.Linear(state_size, state_size, bias=False)
-        self.W_q = nn.Linear(query_size, query_size, bias=False)
-        self.W_o = nn.Linear(self.context_size, self.context_size, bias=False)
-        self.W_v = nn.Linear(state_size, state_size, bias=False) if separate_values else None
+        self.W_q = nn.Linear(query_size, state_size, bias=False)
+        has_values = isinstance(self.inner, SourceAttention)
+        self.W_v = nn.Linear(state_size, state_size, bias=False) if has_values else None
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
         memory = self.inner.write(*self._project(states, mask), trace=trace)
@@ -74,8 +69,7 @@ class MultiHeadAttention(Attention):
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         context, weights = self.inner.read(self.split_heads(self.W_q(query)), self.split_memory(memory))
-        output: Tensor = self.W_o(self._join_heads(context))
-        return output, self._join_heads(weights)
+        return self._join_heads(context), self._join_heads(weights)
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
         alignments = self.inner.align(self.split_heads(weights), self.split_memory(memory))
@@ -87,7 +81,7 @@ class MultiHeadAttention(Attention):
 
     def split_memory(self, memory: Memory) -> Memory:
         """Return the memory with one row per head, as ``inner`` wrote it. The fields are views, except ``length``."""
-        fields = {name: unflatten(field, 1, (self.heads, -1)).flatten(0, 1) for name, field in _slots(memory)}
+        fields = {name: unflatten(field, 1, (self.heads, -1)).flatten(0, 1) for name, field in slot_fields(memory)}
         return memory._replace(**fields, length=memory.length.repeat_interleave(self.heads))
 
     def _join_heads(self, split: Tensor) -> Tensor:
@@ -96,14 +90,9 @@ class MultiHeadAttention(Attention):
 
     def _join_memory(self, memory: Memory) -> Memory:
         """Return the memory with one row per source; the inverse of ``split_memory``."""
-        fields = {name: unflatten(field, 0, (-1, self.heads)).flatten(1, 2) for name, field in _slots(memory)}
+        fields = {name: unflatten(field, 0, (-1, self.heads)).flatten(1, 2) for name, field in slot_fields(memory)}
         return memory._replace(**fields, length=memory.length[:: self.heads])
 
     def _project(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return W_s h (B·H, S, E/H) and the mask (B·H, S), one row per head."""
         return self.split_heads(self.W_s(clear_padding(states, mask))), mask.repeat_interleave(self.heads, dim=0)
-
-
-def _slots(memory: Memory) -> Iterator[tuple[str, Tensor]]:
-    """Yield the fields of the memory with one row per slot, as all but ``length`` are, and their names."""
-    return ((name, field) for name, field in memory._asdict().items() if field is not None and name != "length")

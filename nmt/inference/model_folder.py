@@ -73,7 +73,7 @@ class TrainedModel:
         data = self.config["data"]
         return Properties(
             attention=AttentionProperties(
-                class_name=type(attention).__name__,
+                class_name=self.config["attention"]["_target_"].rpartition(".")[2],
                 reads_source=attention.reads_source,
                 signed=attention.signed,
             ),
@@ -107,11 +107,6 @@ def choose_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError):
         raise UserError(f"device={name}: not available here; use device=cpu or device=auto") from None
     return device
-
-
-def class_path(instance: object) -> str:
-    """Return the dotted name of the instance's class."""
-    return f"{type(instance).__module__}.{type(instance).__qualname__}"
 
 
 def pack(trained: TrainedModel) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from nmt.attention.base import Attention
+from nmt.attention.layers import LayeredAttention
 from nmt.errors import UserError
 from nmt.model.seq2seq import Seq2Seq
 from nmt.settings.build import ModelSettings
-from nmt.settings.plugins import PluginPoint, construct, locate_all, setting
+from nmt.settings.plugins import PluginPoint, construct, locate, locate_all, setting
 from nmt.system.machine import guard_forks
 from nmt.text.specials import PAD
 
@@ -84,7 +85,12 @@ def _fill(
         if state_size is None:
             return
     try:
-        attention = new("attention", state_size=state_size, query_size=query_size, max_length=longest_source)
+        sizes = {"state_size": state_size, "query_size": query_size, "max_length": longest_source}
+        if getattr(locate(settings.decoder["_target_"], DECODER, trust=trust), "has_layered_attention", False):
+            count = setting(settings.decoder, "layers", DECODER, trust=trust)
+            attention: Attention = LayeredAttention(layers=[new("attention", **sizes) for _ in range(count)])
+        else:
+            attention = new("attention", **sizes)
         decoder = new("decoder", embedding=embedding, attention=attention, state_size=state_size)
         parts |= {"attention": attention, "decoder": decoder}
     except ValueError as error:

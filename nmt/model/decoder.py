@@ -27,6 +27,8 @@ class Decoder(nn.Module):
     attention: Attention
     output: nn.Linear
     hidden_size: int
+    has_layered_attention: bool = False
+    """True: ``attention`` is a ``LayeredAttention`` with as many attentions as the decoder has ``layers``."""
     bounded: Collection[str] = ()
     """Paths of the tensors in the state whose numbers always lie in [−1, 1], such as ``layers.0.0``."""
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory, clear_padding
+from nmt.attention.layers import LayeredAttention
 from nmt.kernels.dropout import Dropout
 from nmt.model.decoder import Decoder, new_output
 from nmt.model.encoder import Final
@@ -83,15 +84,13 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(EncoderLayer):
     """Causal self-attention, a read of the source memory, then a feed-forward network.
 
-    All layers read the same memory with the same ``Attention``. ``W_query`` and ``W_context`` are this layer's part:
-    for a score that is a product, they make up for separate keys and values in each layer.
+    ``W_o`` projects the contexts of this layer's attention (§3.2.2).
     """
 
     def __init__(self, *, context_size: int, size: int, **settings: Any) -> None:
         super().__init__(size=size, **settings)
         self.read_norm = nn.LayerNorm(size)
-        self.W_query = nn.Linear(size, size, bias=False)
-        self.W_context = nn.Linear(context_size, size, bias=False)
+        self.W_o = nn.Linear(context_size, size, bias=False)
 
     def forward(  # type: ignore[override]
         self, states: Tensor, before: State | None, memory: Memory, attention: Attention
@@ -108,8 +107,8 @@ class DecoderLayer(EncoderLayer):
         else:
             attended, after = self.self_attention.step(normalised, before)
         states = states + self.dropout(attended)
-        context, weights = attention.read(self.W_query(self.read_norm(states)), memory)
-        states = states + self.dropout(self.W_context(context))
+        context, weights = attention.read(self.read_norm(states), memory)
+        states = states + self.dropout(self.W_o(context))
         return self.transform(states), after, weights
 
 
@@ -192,20 +191,23 @@ class TransformerState(NamedTuple):
 
 
 class TransformerDecoder(Stack, Decoder):
-    """Layers of causal self-attention, each of which also reads the source memory (Vaswani et al. 2017).
+    """Layers of causal self-attention, each of which also reads the source (Vaswani et al. 2017).
 
-    The source is written into one memory, once, and every layer reads it. The read weights are the mean over the
-    layers, and so is the alignment. ``self_attention`` builds the self-attention of a layer: a class of
+    Each layer has an attention of its own, and so a memory of its own, into which the source is written once.
+    ``self_attention`` builds the self-attention of a layer: a class of
     ``nmt.self_attention``, or a function. The decoder sees the source only through attention, not through the encoder's
     final state.
     """
+
+    attention: LayeredAttention
+    has_layered_attention = True
 
     @check_arguments
     def __init__(
         self,
         *,
         embedding: nn.Embedding,
-        attention: Attention,
+        attention: LayeredAttention,
         hidden_size: Size = 256,
         layers: Layers = 3,
         heads: Size = 4,
@@ -216,9 +218,9 @@ class TransformerDecoder(Stack, Decoder):
     ) -> None:
         super().__init__()
         if not attention.context_size:
+            name = type(attention.layers[0]).__name__
             raise ValueError(
-                f"attention={type(attention).__name__}: has no contexts, through which decoder=transformer sees the "
-                "source; choose another attention"
+                f"attention={name}: has no contexts, through which decoder=transformer sees the source; choose another"
             )
         self.embedding = embedding
         self.attention = attention
@@ -265,11 +267,12 @@ class TransformerDecoder(Stack, Decoder):
     def _run(
         self, ids: Tensor, position: Tensor, before: Sequence[State | None], memory: Memory
     ) -> tuple[Tensor, tuple[State, ...], Tensor]:
-        """Return the inputs of the output layer, the next state of each layer, and the mean of their read weights."""
+        """Return the inputs of the output layer, the next state of each layer, and the read weights of all layers."""
         states = self.dropout(self.inputs(self.embedding(ids), position))
         after, reads = [], []
-        for block, layer_state in zip(self.blocks, before, strict=True):
-            states, next_state, weights = block(states, layer_state, memory, self.attention)
+        layers = zip(self.blocks, before, self.attention.memories(memory), self.attention.layers, strict=True)
+        for block, *layer in layers:
+            states, next_state, weights = block(states, *layer)
             after.append(next_state)
             reads.append(weights)
-        return self.norm(states), tuple(after), torch.stack(reads).mean(0)
+        return self.norm(states), tuple(after), torch.cat(reads, dim=2)

@@ -146,7 +146,7 @@ class Contexts(Guide):
                 )
         source = torch.full((1, 1), EOS, device=model.embedding.weight.device)
         slots = model.encode(source, source > 0)[0].slots
-        if not model.attention.needs_trace or slots.shape[2] != self.model.attention.context_size:
+        if not model.attention.needs_trace or slots.shape[-1] != self.model.attention.context_size:
             size = self.model.attention.context_size
             raise UserError(f"{self.setting}: needs slots with {size} numbers, as its contexts; set attention=memory")
 
@@ -154,8 +154,9 @@ class Contexts(Guide):
         memory, final = model.encode(batch.source, batch.source_mask)
         features, _ = model.decoder.features(batch.target_in, model.decoder.init(final, memory), memory)
         contexts = self.contexts(batch)
-        predicted = min(contexts.shape[1], memory.slots.shape[1])
-        distances = (memory.slots[:, :predicted].float() - contexts[:, :predicted].float()).square().sum(2)
+        slots = memory.slots.reshape(len(contexts), -1, *memory.slots.shape[-2:])  # a Transformer has some per layer
+        predicted = min(contexts.shape[1], slots.shape[2])
+        distances = (slots[:, :, :predicted] - contexts[:, None, :predicted]).float().square().sum(3).mean(1)
         return features, distances.masked_fill(~batch.target_mask[:, :predicted], 0).sum()
 
     @torch.no_grad()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 # Heads of any kind run the same code, so CI tests the laws for heads of these kinds; -m slow tests all others.
-HEADS = ("multi_head of bahdanau", "multi_head of covariance", "multi_head of memory")
+HEADS = tuple(f"multi_head of {stem}" for stem in ("scaled_dot", "bahdanau", "covariance", "memory"))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -27,8 +27,6 @@ YAMLS |= {f"multi_head of {stem}": WRAPPER | {"inner": block} for stem, block in
 STATE, QUERY, MAX_LENGTH = 6, 5, 5  # one of LENGTHS is longer, as can happen after training
 REFUSES_LONGER = (LowRankAttention,)  # it has no weights for later positions
 
-SOURCE_KINDS = {"BahdanauAttention", "HashedAttention", "LuongAttention", "SparseAttention"}
-
 # Laws by their name in LAWS, tests of this file by the first word of their name.
 EXEMPT = {
     ("gradients", "none"): "nothing depends on its inputs: contexts are empty",
@@ -50,8 +48,6 @@ def settings(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _is_refused(block: dict[str, Any]) -> bool:
     """Return whether the constructor refuses this combination."""
-    if block.get("separate_values"):
-        return block["inner"]["_target_"].rpartition(".")[2] not in SOURCE_KINDS
     maps = {block.get("feature_map"), block.get("key_feature_map") or block.get("feature_map")}
     if len(maps) == 2 and not maps <= {"elu", "features"}:
         return True
@@ -69,18 +65,18 @@ def _options(hint: Any) -> list[Any]:
     return []
 
 
-def build(block: dict[str, Any]) -> Attention:
+def build(block: dict[str, Any], query: int = QUERY) -> Attention:
     """Build the attention as the model builder does, with numbers from the YAML and small sizes, in float64."""
     torch.manual_seed(1)
     kind = locate(block["_target_"], ATTENTION)
-    sizes: dict[str, Any] = {"state_size": STATE, "query_size": QUERY}
+    sizes: dict[str, Any] = {"state_size": STATE, "query_size": query}
     if "max_length" in inspect.signature(kind).parameters:
         sizes["max_length"] = MAX_LENGTH if kind not in REFUSES_LONGER else 2 * max(LENGTHS)
     numbers = {name: value for name, value in block.items() if name != "_target_"}
     if "inner" in block:
         inner = numbers["inner"]
-        sizes = {"state_size": HEADS * STATE, "query_size": HEADS * QUERY}
-        numbers["inner"] = lambda state_size, query_size: build(inner)
+        sizes = {"state_size": HEADS * STATE, "query_size": QUERY}
+        numbers["inner"] = lambda state_size, query_size: build(inner, query=state_size)
     try:
         attention = kind(**sizes, **numbers)
     except ValueError:  # for example dot products, which need equal sizes
@@ -118,8 +114,7 @@ def attention(request: pytest.FixtureRequest) -> Attention:
 def sizes_of(attention: Attention) -> tuple[int, int]:
     """Return the sizes of a state and of a query that this attention takes."""
     if isinstance(attention, MultiHeadAttention):
-        state, query = sizes_of(attention.inner)
-        return HEADS * state, HEADS * query
+        return HEADS * STATE, QUERY
     return STATE, STATE if getattr(attention, "score", None) in ("dot", "scaled_dot") else QUERY
 
 

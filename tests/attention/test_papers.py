@@ -98,18 +98,16 @@ def test_attention_equals_a_loop(case: tuple[str, str, dict[str, Any]], lengths:
             torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("separate", [False, True])
-def test_heads_equal_the_multi_head_attention_of_torch(separate: bool) -> None:
-    """Without separate values, the keys of a head are its values too."""
+def test_heads_equal_the_multi_head_attention_of_torch() -> None:
+    """Its W_o is that of the decoder here."""
     torch.manual_seed(3)
-    attention = MultiHeadAttention(
-        state_size=8, query_size=8, heads=2, separate_values=separate, inner=partial(LuongAttention, score="scaled_dot")
-    ).double()
+    inner = partial(LuongAttention, score="scaled_dot")
+    attention = MultiHeadAttention(state_size=8, query_size=8, heads=2, inner=inner).double()
     reference = torch.nn.MultiheadAttention(8, 2, bias=False, batch_first=True, dtype=torch.float64)
-    W_v = attention.W_v if attention.W_v is not None else attention.W_s
+    assert attention.W_v is not None
     with torch.no_grad():
-        reference.in_proj_weight.copy_(torch.cat([attention.W_q.weight, attention.W_s.weight, W_v.weight]))
-        reference.out_proj.weight.copy_(attention.W_o.weight)
+        reference.in_proj_weight.copy_(torch.cat([attention.W_q.weight, attention.W_s.weight, attention.W_v.weight]))
+        reference.out_proj.weight.copy_(torch.eye(8))
         states, queries = torch.randn(3, 5, 8, dtype=torch.float64), torch.randn(3, 4, 8, dtype=torch.float64)
         mask = torch.arange(5) < torch.tensor([[5], [1], [3]])
         expected, expected_alignment = reference(queries, states, states, key_padding_mask=~mask)

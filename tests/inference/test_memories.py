@@ -22,6 +22,7 @@ from nmt.search.options import SearchOptions
 
 LINES = ["a dog", "", "two cats sleep here today", "\u200b", "houses", "a small dog sees red houses today " * 9]
 NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml"))]
+NAMES += [f"{name} decoder=transformer" for name in ("multi_head", "nested_memory")]
 OPTIONS = [
     SearchOptions(max_length=9, beam_size=3, n_best=3),
     SearchOptions(max_length=9, beam_size=1),
@@ -42,7 +43,7 @@ def make_translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Trans
 def test_stored_lines_have_the_same_translations_and_with_a_trace_the_same_alignments(
     name: str, trace: bool, tmp_path: Path
 ) -> None:
-    translator = make_translator(f"attention={name}", encoder="bilstm")
+    translator = make_translator(*f"attention={name}".split(), encoder="bilstm")
     lines = LINES * 2
     save_memories(tmp_path / "lines", [encode_line(translator, line, trace=trace) for line in lines], translator)
     stored = load_memories(tmp_path / "lines", translator)
@@ -65,6 +66,7 @@ STREAMING: list[Any] = [
     *(["attention=kernel", f"attention.feature_map={name}"] for name in ("elu", "softmax")),
     ["attention=multi_head", "attention@attention.inner=kernel", "attention.inner.feature_map=softmax"],
     ["attention=covariance", "encoder=gru", "encoder.layers=2", "decoder=gru"],
+    ["attention=gated_delta", "decoder=transformer"],
 ]
 STREAMING[1:] = [pytest.param(words, marks=pytest.mark.thorough) for words in STREAMING[1:]]
 

@@ -22,6 +22,12 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
         "heads": 2,
         "inner": {"_target_": "nmt.attention.KernelAttention"},
     },
+    "paper": {
+        "_target_": "nmt.attention.MultiHeadAttention",
+        "heads": 2,
+        "inner": {"_target_": "nmt.attention.LuongAttention", "score": "scaled_dot"},
+    },
+    "located_memory": {"_target_": "nmt.attention.LocatedMemoryAttention", "slots": 3},
 }
 KINDS = {
     "softmax": {"self_attention": self_attention()},

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 import torch
 from builders import require_bfloat16_lstm
-from model.small_models import ATTENTIONS, KINDS, LENGTHS, SHAPES, build, recurrent, sources, targets, transformers
+from model.small_models import KINDS, LENGTHS, SHAPES, build, recurrent, sources, targets, transformers
 from torch import Tensor
 
 from nmt.model import Seq2Seq
 
-SINGLE_HEADS = [name for name in ATTENTIONS if name != "multi_head"]
+SINGLE_HEADS = ("none", "bahdanau", "luong", "memory", "covariance")
 MODELS: dict[str, dict[str, Any]] = {
     **{f"{name}, {shape}": recurrent(name, **shape) for name in SINGLE_HEADS for shape in SHAPES},
     **{f"{name}, one direction": recurrent(name, bidirectional=False) for name in SINGLE_HEADS},
     "memory, GRU, one direction": recurrent("memory", unit="GRU", bidirectional=False),
     **{
         f"{name}, Transformer {kind}": transformers(kind, name)
-        for name in ("luong", "memory", "multi_head")
+        for name in ("luong", "memory", "multi_head", "paper", "located_memory")
         for kind in KINDS
     },
     "luong, Transformer encoder, LSTM": transformers(decoder=False),

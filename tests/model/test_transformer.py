@@ -11,8 +11,9 @@ from builders import random_model, tiny_config
 from model.small_models import ATTENTIONS, LENGTHS, build, sources, targets, transformers
 from torch import Tensor, nn
 
-from nmt.attention import LuongAttention, NoAttention
+from nmt.attention import LuongAttention, MemoryAttention, NoAttention
 from nmt.attention.base import Memory
+from nmt.attention.layers import LayeredAttention
 from nmt.errors import UserError
 from nmt.model import TransformerDecoder, TransformerEncoder
 from nmt.model.transformer import sinusoids
@@ -22,22 +23,23 @@ from nmt.model.transformer import sinusoids
 def test_alignment_is_the_mean_of_the_layers_and_gives_each_context(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build(transformers(attention="memory"))
     reads = []
-    read = type(model.attention).read
+    read = MemoryAttention.read
 
-    def record(attention: Any, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        reads.append(read(attention, query, memory))
-        return reads[-1]
+    def record(attention: MemoryAttention, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        context, weights = read(attention, query, memory)
+        reads.append((context, attention.align(weights, memory)))
+        return context, weights
 
-    monkeypatch.setattr(type(model.attention), "read", record)
+    monkeypatch.setattr(MemoryAttention, "read", record)
     ids, mask = sources()
     memory, final = model.encode(ids, mask, trace=True)
     _, weights = model.decoder(targets(), model.decoder.init(final, memory), memory)
     states = model.encoder(model.embedding(ids), mask)[0]
-    alignments = [model.attention.align(layer_weights, memory) for _, layer_weights in reads]
-    assert len(reads) == 2
-    for (context, _), alignment in zip(reads, alignments, strict=True):
-        torch.testing.assert_close(alignment @ model.attention.values(states), context)
-    torch.testing.assert_close(model.attention.align(weights, memory), (alignments[0] + alignments[1]) / 2)
+    for context, alignment in reads:
+        torch.testing.assert_close(alignment @ states, context)
+    (_, first), (_, second) = reads
+    assert not torch.allclose(first, second)
+    torch.testing.assert_close(model.attention.align(weights, memory), (first + second) / 2)
 
 
 def copy_weights(reference: Any, block: Any, *, norms: list[nn.Module]) -> None:
@@ -72,24 +74,23 @@ def test_encoder_equals_that_of_torch() -> None:
 
 @torch.no_grad()
 def test_decoder_equals_that_of_torch() -> None:
-    """Its layers read the states with the softmax of W_query x · W_a h, which is attention with one head."""
-    model = build(transformers())
+    """Each layer has an attention with its own heads, as in the paper."""
+    model = build(transformers(attention="paper"))
     decoder = model.decoder
     reference = nn.TransformerDecoderLayer(8, 2, 12, dropout=0.0, batch_first=True, norm_first=True).double()
     reference.self_attn = nn.MultiheadAttention(8, 2, bias=False, batch_first=True).double()
-    reference.multihead_attn = nn.MultiheadAttention(8, 1, bias=False, batch_first=True).double()
+    reference.multihead_attn = nn.MultiheadAttention(8, 2, bias=False, batch_first=True).double()
     ids, mask = sources()
     states = model.encoder(model.embedding(ids), mask)[0]
     target = targets()
     expected = decoder.embedding(target) * math.sqrt(6) @ decoder.inputs.project.weight.T + sinusoids(
         torch.arange(4), 8
     )
-    for block in decoder.blocks:
+    for block, attention in zip(decoder.blocks, model.attention.layers, strict=True):
         copy_weights(reference, block, norms=[block.self_attention_norm, block.read_norm, block.feed_forward_norm])
-        query = block.W_query.weight * math.sqrt(8)  # torch divides by the square root of the size
-        projections = [query, model.attention.W_a_state.weight, torch.eye(8, dtype=torch.float64)]
+        projections = [attention.W_q.weight, attention.W_s.weight, attention.W_v.weight]
         reference.multihead_attn.load_state_dict(
-            {"in_proj_weight": torch.cat(projections), "out_proj.weight": block.W_context.weight}
+            {"in_proj_weight": torch.cat(projections), "out_proj.weight": block.W_o.weight}
         )
         later = torch.ones(4, 4, dtype=torch.bool).triu(1)
         expected = reference.train()(expected, states, tgt_mask=later, memory_key_padding_mask=~mask)
@@ -118,7 +119,7 @@ def test_dropout_applies_to_inputs_and_to_every_part_of_a_layer(monkeypatch: pyt
 
 
 def test_sizes_that_do_not_match_are_rejected() -> None:
-    attention = LuongAttention(state_size=8, query_size=8)
+    attention = LayeredAttention(layers=[LuongAttention(state_size=8, query_size=8)] * 3)
     settings = {"embedding": nn.Embedding(9, 6), "attention": attention}
     with pytest.raises(ValueError, match=r"^encoder\.heads=3: must divide encoder\.hidden_size=8; change"):
         TransformerEncoder(embedding_size=6, hidden_size=8, heads=3)
@@ -126,8 +127,8 @@ def test_sizes_that_do_not_match_are_rejected() -> None:
         TransformerDecoder(**settings, hidden_size=8, heads=3)
     with pytest.raises(ValueError, match=r"^decoder\.tied=true: .* 8 inputs, but embeddings\.size=6; make"):
         TransformerDecoder(**settings, hidden_size=8, tied=True)
-    nothing = NoAttention(state_size=8, query_size=8)
-    with pytest.raises(ValueError, match=r"^attention=NoAttention: has no contexts.*; choose another attention"):
+    nothing = LayeredAttention(layers=[NoAttention(state_size=8, query_size=8)])
+    with pytest.raises(ValueError, match=r"^attention=NoAttention: has no contexts.*; choose another"):
         TransformerDecoder(embedding=nn.Embedding(9, 6), attention=nothing, hidden_size=8)
 
 

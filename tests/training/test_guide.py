@@ -107,6 +107,20 @@ def test_distance_of_contexts_equals_a_naive_loop(
     assert all(weight.grad is None for weight in guide.model.parameters())
 
 
+@pytest.mark.parametrize("kind", ["links", "contexts", "contexts of layers"])
+def test_loss_of_a_batch_is_the_sum_of_the_losses_of_its_parts(kind: str, prepared: Prepared, tmp_path: Path) -> None:
+    """Therefore accumulated batches have the gradient of one large batch."""
+    decoder = {"_target_": "nmt.model.TransformerDecoder", "heads": 2} if "layers" in kind else {}
+    pupil = student(prepared, LUONG if kind == "links" else MEMORY, decoder=decoder).double()
+    guide = GoldLinks(prepared=prepared) if kind == "links" else teacher(prepared, tmp_path / "teacher", BAHDANAU)
+    if isinstance(guide, Contexts):
+        guide.model.double()
+    joined, *parts = (
+        guide.loss(pupil, collate(prepared.corpora["train"], rows))[1] for rows in ([2, 0, 1], [2], [0, 1])
+    )
+    torch.testing.assert_close(sum(parts), joined, rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize("size", [8, 12])
 def test_student_starts_with_the_weights_of_the_teacher_that_fit(size: int, prepared: Prepared, tmp_path: Path) -> None:
     guide = teacher(prepared, tmp_path / "teacher", LUONG)

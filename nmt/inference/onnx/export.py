@@ -18,7 +18,6 @@ import torch
 from onnx.external_data_helper import set_external_data
 from torch import Tensor, nn
 
-from nmt.attention.base import Memory
 from nmt.errors import UserError, printable
 from nmt.files.atomic import replace_folder
 from nmt.files.checksum import archive_fingerprint, checksum
@@ -35,7 +34,7 @@ from nmt.inference.engines import (
     WEIGHTS,
     OnnxEngineName,
 )
-from nmt.inference.model_folder import TrainedModel, class_path
+from nmt.inference.model_folder import TrainedModel
 from nmt.inference.onnx.engine import graph_encoder, open_session
 from nmt.inference.onnx.graphs import (
     Align,
@@ -104,7 +103,7 @@ def write_export(
     model = deepcopy(trained.model).eval().cpu().float()
     length = max(2, min(7, trained.longest_source // 2))  # twice the length must not be too long for the attention
     suffixes = [GRAPH_SUFFIX[engine] for engine in engines]
-    names = ", ".join(class_path(part) for part in (model.encoder, model.attention, model.decoder))
+    names = ", ".join(trained.config[group]["_target_"] for group in ("encoder", "attention", "decoder"))
     try:
         agrees = _graphs(model, folder, suffixes, short=likely is not None, length=length)
     except OSError:
@@ -151,7 +150,7 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
     for suffix in suffixes:
         encode = Encode(model, trace=trace, constant_range=suffix == INT8)
         write_graph(encode, (ids,), ({0: ANY, 1: ANY},), folder / f"encode{suffix}.onnx", ["ids"], fields)
-    before, after = example_states(model, ids, beams=5)
+    before, after, weights = example_states(model, ids, beams=5)
     # The exporter has no operator for the strides of a view, such as one layer of two.
     beams = {name: field.contiguous() for name, field in state_fields(before).items()}
     beams_shapes = _dynamic_axes(beams, state_fields(after), 2)
@@ -171,11 +170,11 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
             step(model, before), example, dynamic, folder / name, [*fields, "tokens", "parents", *rows], outputs
         )
         _open_k(folder / name)
-    weights, other = ({"weights": _read_weights(model, written)} for written in (memory, longer))
+    *_, other = example_states(model, ids.repeat(1, 2), beams=5)
     write_graph(
         Align(model),
-        (memory, weights["weights"]),
-        (shapes, _dynamic_axes(weights, other, 2)["weights"]),
+        (memory, weights),
+        (shapes, _dynamic_axes({"weights": weights}, {"weights": other}, 2)["weights"]),
         folder / "align.onnx",
         [*memory, "weights"],
         ["alignment"],
@@ -206,12 +205,6 @@ def _dynamic_axes(fields: Fields, longer: Fields, count: int) -> Any:
         name: {axis: ANY for axis, size in enumerate(field.shape) if axis < count or longer[name].shape[axis] != size}
         for name, field in fields.items()
     }
-
-
-def _read_weights(model: Seq2Seq, memory: Fields) -> Tensor:
-    """Return the read weights (3, 4, R) of some queries."""
-    query = torch.zeros(3, 4, model.decoder.hidden_size)
-    return model.attention.read(query, Memory(**memory))[1]
 
 
 def _quantise(folder: Path, steps: Iterable[Path], bounded_state: Collection[str]) -> None:

@@ -284,16 +284,16 @@ def state_fields(state: Any, path: str = "") -> Fields:
     return {key: field for name, part in parts for key, field in state_fields(part, f"{path}.{name}").items()}
 
 
-def example_states(model: Seq2Seq, ids: Tensor, beams: int) -> tuple[Any, Any]:
-    """Return decoder states of ``beams`` hypotheses per source after two steps, and after three."""
+def example_states(model: Seq2Seq, ids: Tensor, beams: int) -> tuple[Any, Any, Tensor]:
+    """Return decoder states of ``beams`` hypotheses per source after two steps, and after three, and read weights."""
     memory, final = model.encode(ids, ids != PAD)
     state = model.decoder.init(final, memory)
     state = model.decoder.reorder(state, torch.zeros(len(ids), beams, dtype=torch.int64))
     states = []
     for _ in range(3):
-        state = model.decoder.step(torch.full((len(ids), beams), PAD + 5), state, memory)[1]
+        _, state, weights = model.decoder.step(torch.full((len(ids), beams), PAD + 5), state, memory)
         states.append(state)
-    return states[1], states[2]
+    return states[1], states[2], weights
 
 
 def encode_fields(model: Seq2Seq, ids: Tensor, *, trace: bool) -> tuple[Fields, Fields]:
