@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from nmt.attention.base import Attention
+from nmt.attention.base import Attention, require_shapes
 from nmt.attention.layers import LayeredAttention
-from nmt.errors import UserError
+from nmt.errors import UserError, reason
 from nmt.model.seq2seq import Seq2Seq
 from nmt.settings.build import ModelSettings
 from nmt.settings.plugins import PluginPoint, construct, locate, locate_all, setting
@@ -108,7 +108,24 @@ def _construct(settings: ModelSettings, trust: Sequence[str], group: str, **supp
             raise
         raise ValueError(f"{group}._target_={target}: {error}") from error
     require_attributes(part, group)
+    if group == "attention" and trust:
+        _try_out(part, block["_target_"], **supplied)
     return part
+
+
+@torch.no_grad()
+def _try_out(attention: Attention, target: str, *, state_size: int, query_size: int, **_: Any) -> None:
+    """Raise ValueError if an attention of a trusted package, or one inside it, fails or returns wrong shapes."""
+    states, query = torch.zeros(3, 2, state_size), torch.zeros(3, 4, query_size)
+    if states.is_meta:  # where code that depends on values cannot run
+        return
+    try:
+        with torch.random.fork_rng(devices=[]):
+            require_shapes(attention, states, states[..., 0] == 0, query)
+    except Exception as error:
+        problem = reason(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {reason(error)}"
+        fix = "find the mistake with nmt.testing.check_attention"
+        raise ValueError(f"attention._target_={target}: {problem}; {fix}") from error
 
 
 def require_attributes(part: nn.Module, group: str) -> None:

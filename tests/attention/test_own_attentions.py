@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from builders import random_model, tiny_config
 from torch import Tensor, nn
 
 from nmt.attention import LowRankAttention, LuongAttention, MemoryAttention, MultiHeadAttention, NoAttention
 from nmt.attention.base import Attention, Memory, SourceAttention, Update
+from nmt.errors import UserError
 from nmt.testing import LAWS, BrokenLaw, check_attention
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
@@ -89,6 +91,21 @@ class WrongSize(Sigmoid):
     def __init__(self, *, state_size: int, query_size: int) -> None:
         super().__init__(state_size=state_size, query_size=query_size)
         self.context_size = query_size
+
+
+class NoSourceAxis(Sigmoid):
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
+        return Update(torch.sigmoid(self.W_k(states)).sum(1), states)
+
+
+class NoQueryAxis(Sigmoid):
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return super().read_weights(query, memory)[:, 0]
+
+
+class WrongProjection(Sigmoid):
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return self.W_k(query)
 
 
 class RescalesContext(Sigmoid):
@@ -183,6 +200,8 @@ class ChangesStates(Sigmoid):
 
 MISTAKES: dict[type[Attention], str] = {  # the law that each breaks
     WrongSize: "shapes",
+    NoSourceAxis: "shapes",
+    NoQueryAxis: "shapes",
     RescalesContext: "context",
     WrongTrace: "slots",
     WrongMass: "mass",
@@ -207,6 +226,25 @@ def test_mistake_is_reported_by_the_right_law(kind: type[Attention]) -> None:
     lines = str(error.value).splitlines()
     assert any(line.startswith(f"{kind.__name__}: law '{MISTAKES[kind]}': ") for line in lines), lines
     assert len(lines) <= 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "inside", "problem"),
+    [
+        (WrongSize, False, r"update returns shape \(3, 2, 8\), must be \(B, S, D\) = \(3, 2, 6\); "),
+        (NoSourceAxis, False, r"update returns shape \(3, 3\), "),
+        (NoQueryAxis, False, r"read_weights returns shape \(3, 3\), "),
+        (NoQueryAxis, True, r"read returns shape \(3, 6, 8\), "),
+        (WrongProjection, False, "RuntimeError: "),
+    ],
+)
+def test_mistake_is_found_before_training(kind: type[Attention], inside: bool, problem: str) -> None:
+    block: dict[str, Any] = {"_target_": f"{kind.__module__}.{kind.__name__}"}
+    if inside:
+        block = {"_target_": "nmt.attention.MultiHeadAttention", "heads": 2, "inner": block}
+    config = {**tiny_config(block, decoder={"hidden_size": 6}), "trust": [kind.__module__.partition(".")[0]]}
+    with pytest.raises(UserError, match=rf"^attention\._target_={block['_target_']}: {problem}.*nmt\.testing"):
+        random_model(config)
 
 
 def test_every_law_notices_a_mistake() -> None:
