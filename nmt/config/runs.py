@@ -17,10 +17,10 @@ from nmt.config.compose import TEXT_CHANGES, composed_tree, join_options, to_yam
 from nmt.config.overrides import UNRELATED, flatten, key_of, read_yaml
 from nmt.data.sources import PreparedData
 from nmt.errors import UserError, print_message
-from nmt.files.atomic import make_folder, write_lines
-from nmt.files.checksum import changed_modules, code_of
+from nmt.files.atomic import make_folder, write_bytes, write_lines
+from nmt.files.checksum import changed_modules, code_files, code_of
 from nmt.files.reading import read_json
-from nmt.inference.run_files import CODE_FILE, CONFIG_FILE, SUMMARY_FILE, has_checkpoint
+from nmt.inference.run_files import CODE, CODE_FILE, CONFIG_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.settings.build import plain
 from nmt.training.distributed import Launch, connected_processes, detect_launch, from_first, rank, require_device
 from nmt.training.settings import Train
@@ -186,13 +186,17 @@ def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult
     """Train, and store the settings once training starts, so that the folder's name is enough to resume the run."""
     from nmt.training.run import train_into
 
-    code = code_of(plain(start.config)) if rank() == 0 else None  # now: files may change while the text is prepared
+    settings = plain(start.config)
+    code, files = (code_of(settings), code_files(settings)) if rank() == 0 else ({}, {})  # they may change from now on
 
     def store_config(final: Mapping[str, Any]) -> None:
         (start.folder / SUMMARY_FILE).unlink(missing_ok=True)  # of a finished run that trains further
         write_lines(start.folder / CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
         if not start.config.resume:  # a resumed run keeps the record of its start
             write_lines(start.folder / CODE_FILE, [json.dumps(code)], durable=True)
+            for place, content in files.items():
+                make_folder((start.folder / CODE / place).parent)
+                write_bytes(start.folder / CODE / place, content)
 
     return train_into(start.folder, start.config, pairs=pairs, store_config=store_config)
 

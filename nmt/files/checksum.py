@@ -98,6 +98,19 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     return {"nmt": __version__} | {name: fingerprint(Path(file).read_bytes()) for name, file in files.items() if file}
 
 
+def code_files(config: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the imported files of the trusted packages that a ``_target_`` names, by paths such as mine/mean.py."""
+    targets = [*_targets(config)]
+    used = [f"{package}." for package in config["trust"] if any(name.startswith(f"{package}.") for name in targets)]
+    files: dict[str, bytes] = {}
+    for name, module in [*sys.modules.items()]:
+        file = str(getattr(module, "__file__", None))
+        if file.endswith(".py") and f"{name}.".startswith(tuple(used)):
+            end = "/__init__.py" if hasattr(module, "__path__") else ".py"
+            files[name.replace(".", "/") + end] = Path(file).read_bytes()
+    return files
+
+
 def changed_modules(stored: Any, config: Mapping[str, Any]) -> list[str]:
     """Return the modules whose code differs from ``stored``, the result of ``code_of`` when the run was started."""
     if not isinstance(stored, Mapping):

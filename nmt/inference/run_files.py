@@ -7,6 +7,7 @@ from pathlib import Path
 CONFIG_FILE = "config.yaml"
 MODEL_FILE = "model.pt"
 CODE_FILE = "code.json"  # fingerprints of the source files that define its classes
+CODE = "code"  # the files of trusted packages
 SUMMARY_FILE = "summary.json"  # a run has finished if it exists
 CARD_FILE = "card.md"  # the model card
 METRICS_FILE = "metrics.csv"

@@ -18,6 +18,7 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.files.atomic import lock_folder, remove_leftovers
+from nmt.files.checksum import code_of
 from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.run_files import CHECKPOINTS
 from nmt.kernels.process import flushed_denormals, keep_freed_memory
@@ -95,7 +96,7 @@ def _train(
     prepared = prepared_text(folder, config, pairs)
     stored = stored_settings(config, prepared)
     # The code that trains may change until the end.
-    origin = {**provenance(config.device), "text_checksum": prepared.checksum}
+    origin = {**provenance(config.device), "text_checksum": prepared.checksum, "code": code_of(stored)}
     origin["pairs"] = {part: counts.kept for part, counts in prepared.pair_counts.items()}
     if logger is not None and not config.resume:
         logger.log_hyperparams(dict(stored))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -74,6 +75,8 @@ def test_run_with_plugins_everywhere(
             assert (state["last_epoch"], state["mode"], state["num_bad_epochs"]) == (1, "max", 0)
             assert group["lr"] == 0.004
 
+    assert (run / "code" / "mine.py").read_text() == (tmp_path / "packages" / "mine.py").read_text()
+    assert [*json.loads((run / "code.json").read_text())] == ["nmt", "mine"]
     assert "_target_=mine.ScaledEncoder" in refusal(Translator.load, run)
     translator = Translator.load(run, trust=[package])
     model = translator.trained.model
