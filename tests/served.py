@@ -13,21 +13,15 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 
-import pytest
+import uvicorn
 
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-pytest.importorskip("prometheus_client")
-pytest.importorskip("pydantic")
-
-import uvicorn  # noqa: E402
-
-from nmt.commands.serve import listen  # noqa: E402
-from nmt.errors import UserError  # noqa: E402
-from nmt.inference.translation import NO_TRANSLATION, Translation  # noqa: E402
-from nmt.search.options import SearchOptions  # noqa: E402
-from nmt.server.app import Languages, Server  # noqa: E402
-from nmt.server.models import ServedModel  # noqa: E402
+from nmt.commands.serve import listen
+from nmt.errors import UserError
+from nmt.inference.translation import NO_TRANSLATION, Translation
+from nmt.search.options import SearchOptions
+from nmt.server.app import Languages, Server
+from nmt.server.connections import Connection
+from nmt.server.models import ServedModel
 
 JSON = "application/json"
 
@@ -35,7 +29,8 @@ JSON = "application/json"
 class Upper:
     """Translates into capital letters, once it is ``released``. The n-th best translation has n exclamation marks.
 
-    It refuses the line "too long", and cuts the translation of "endless".
+    A text of over 1,000 characters waits for ``released_long``. It refuses the line "too long", and cuts the
+    translation of "endless".
     """
 
     loaded_model = None
@@ -46,8 +41,9 @@ class Upper:
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
-        self.released = Event()
+        self.released, self.released_long = Event(), Event()
         self.released.set()
+        self.released_long.set()
 
     def translate(
         self,
@@ -62,6 +58,7 @@ class Upper:
         self.batches.append(list(lines))
         self.markup = markup
         assert self.released.wait(30)
+        assert max(map(len, lines)) <= 1000 or self.released_long.wait(30)
         if "crash" in lines:
             raise RuntimeError("broken")
         if "glossary" in lines:  # of the server, which was edited since it has started
@@ -131,6 +128,7 @@ def serving(
     translators: Mapping[str, Any] | None = None,
     max_waiting: int = 50,
     options: SearchOptions = SearchOptions(),  # noqa: B008
+    connections: int = 1000,
     **settings: Any,
 ) -> Iterator[Client]:
     """Yield a client of a server that translates these pairs with each of these translators, the first by default."""
@@ -141,7 +139,15 @@ def serving(
         **{"max_characters": 200, **settings},
     )
     listener = listen("127.0.0.1", 0)
-    running = uvicorn.Server(uvicorn.Config(server.app(), log_level="error", ws="none", timeout_graceful_shutdown=5))
+    config = uvicorn.Config(
+        server.app(),
+        http=Connection,
+        log_level="error",
+        ws="none",
+        limit_concurrency=connections,
+        timeout_graceful_shutdown=5,
+    )
+    running = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: running.run(sockets=[listener]))
     thread.start()
     first = next(iter(translators))
@@ -151,6 +157,7 @@ def serving(
         for translator in translators.values():
             if isinstance(translator, Upper):
                 translator.released.set()
+                translator.released_long.set()
         running.should_exit = True
         thread.join()
         for model in models.values():

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from nmt.commands.options import EngineOptions, command, load_model
 from nmt.errors import UserError, print_message, reason
-from nmt.inference.engines import LoadSettings
-from nmt.inference.translator import Translator
 from nmt.settings.arguments import Above, AtLeast, AtMost, Count
 
 if TYPE_CHECKING:
     import uvicorn
+
+    from nmt.server.models import ServedModel
 
 HELP = """nmt-serve: a translation server, with a web page, LibreTranslate's interface and its own.
 
@@ -33,12 +33,12 @@ HELP = """nmt-serve: a translation server, with a web page, LibreTranslate's int
 
   curl -d q='a small test .' -d source=en -d target=de http://127.0.0.1:8000/translate
 
-It needs the extra serve: pip install 'nmt-memory-attention[serve]'. After Ctrl-C or SIGTERM, the server finishes the
-requests that have arrived, and ends."""
+It needs the extra serve: pip install '.[serve]' in a clone. After Ctrl-C or SIGTERM, the server finishes the requests
+that have arrived, and ends."""
 
 PAIR = re.compile(r"([A-Za-z][\w-]*):([A-Za-z][\w-]*)")
-PACKAGES = ("prometheus_client", "pydantic", "starlette", "uvicorn")
-CONNECTIONS = 1000  # open at the same time
+HOST = re.compile(r"\*|[^\s/:*]+|\[?[0-9a-fA-F:]+\]?")  # the last is an address of IPv6
+PACKAGES = ("prometheus_client", "pydantic", "starlette", "uvicorn")  # of requirements-serve.txt
 
 Folders = Mapping[tuple[str, str], Mapping[str, str | list[str]]]  # of models, by (source, target) and by name
 
@@ -54,12 +54,16 @@ class ServeOptions(EngineOptions):
     port: Annotated[int, AtLeast(0), AtMost(65_535)]
     keys: str | None
     origins: list[str]
+    hosts: list[str]
     max_characters: Count | None
     max_waiting: Count
     timeout_s: Annotated[float, Above(0), AtMost(86_400)]
 
     def __post_init__(self) -> None:
         self.search.require_one_best("each request gives its n_best or alternatives")
+        for name in self.hosts:
+            if not HOST.fullmatch(name):
+                raise UserError(f"hosts={name}: not a host name; write it without https:// and without a port")
 
 
 @command(HELP, ServeOptions)
@@ -68,15 +72,23 @@ def serve(options: ServeOptions) -> None:
     folders = model_folders(options)
     keys = read_keys(options.keys)
     if missing := [package for package in PACKAGES if find_spec(package) is None]:
-        fix = "install the extra: pip install 'nmt-memory-attention[serve]'"
-        raise UserError(f"{', '.join(missing)}: not installed; {fix}")
+        packages = " ".join(package.replace("_", "-") for package in missing)
+        raise UserError(f"{', '.join(missing)}: not installed; run pip install {packages}")
     with listen(options.host, options.port) as listener:  # a wrong port fails before the models are loaded
         config = uvicorn_config(options, folders, keys)
         host, port = listener.getsockname()[:2]
         print_message(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C ends")
+        import asyncio
+
         import uvicorn
 
+        from nmt.server.connections import LoopErrors
+
         class Server(uvicorn.Server):
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                asyncio.get_running_loop().set_exception_handler(LoopErrors())
+                await super().startup(sockets)
+
             def handle_exit(self, sig: int, frame: FrameType | None) -> None:
                 if self.should_exit:  # the second signal ends the process at once, as in all commands
                     os._exit(128 + sig)
@@ -90,13 +102,10 @@ def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str])
     import uvicorn
 
     from nmt.server.app import Languages, Server
-    from nmt.server.models import ServedModel
+    from nmt.server.connections import BACKLOG, Connection, connection_limit
 
     models = {
-        pair: {
-            name: ServedModel(load_quietly(folder, options.load_settings), max_waiting=options.max_waiting)
-            for name, folder in of_pair.items()
-        }
+        pair: {name: served_model(folder, options) for name, folder in of_pair.items()}
         for pair, of_pair in folders.items()
     }
     server = Server(
@@ -104,30 +113,43 @@ def uvicorn_config(options: ServeOptions, folders: Folders, keys: Sequence[str])
         max_characters=options.max_characters,
         keys=keys,
         origins=options.origins,
+        hosts=[options.host, *options.hosts],
         timeout_s=options.timeout_s,
     )
+    connections = connection_limit()
     return uvicorn.Config(
         server.app(),
+        http=Connection,
+        loop="asyncio",
         log_level="error",  # warnings name the HTTP/2 that Java's client asks for in each request
         access_log=False,  # it would show query strings
         server_header=False,
         ws="none",
-        limit_concurrency=CONNECTIONS,
+        limit_concurrency=connections,
+        backlog=min(BACKLOG, connections),
         timeout_graceful_shutdown=int(options.timeout_s) + 1,
     )
 
 
-def load_quietly(folder: str | list[str], settings: LoadSettings) -> Translator:
-    """Return the translator of a folder, which prints no warnings about texts: they may be private."""
+def served_model(folder: str | list[str], options: ServeOptions) -> ServedModel:
+    """Load the model or ensemble of a folder. It prints no warnings about texts: they may be private."""
     from nmt.inference.ensemble import members
     from nmt.inference.onnx.model import OnnxModel
     from nmt.inference.translator import Translator
+    from nmt.server.models import ServedModel
 
-    loaded = load_model(folder, settings).loaded_model
-    for model in members(loaded):
+    loaded = load_model(folder, options.load_settings).loaded_model
+    versions = list[str]()
+    for path, model in zip([folder] if isinstance(folder, str) else folder, members(loaded), strict=True):
         if isinstance(model, OnnxModel):
             model.load_graphs()  # nmt-export may replace them before the first request
-    return Translator(loaded, check_text=False)
+            versions.append(model.properties.model)
+        else:
+            from nmt.inference.model_folder import model_fingerprint  # imports torch
+
+            versions.append(model_fingerprint(Path(path)))
+    translator = Translator(loaded, check_text=False)
+    return ServedModel(translator, max_waiting=options.max_waiting, version="+".join(versions))
 
 
 def model_folders(options: ServeOptions) -> Folders:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import partial
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -47,6 +49,7 @@ from nmt.server.page import translation_page
 from nmt.server.streams import EventStream
 from nmt.text.glossary import combined_glossary
 
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 POLL_S = 0.5  # between two checks whether the client is still there
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -86,13 +89,16 @@ class Languages(NamedTuple):
 class Server:
     """Answers requests with the models of ``languages``.
 
-    ``keys`` are the accepted API keys; if it is empty, requests need no key. A request ends after ``timeout_s``.
+    ``keys`` are the accepted API keys; if it is empty, requests need no key. ``hosts`` are the names of the server
+    besides ``LOOPBACK``: ``*`` allows all, and an address of all interfaces allows all IP addresses. A request ends
+    after ``timeout_s``.
     """
 
     languages: Languages
     max_characters: int | None = None  # of a text
     keys: Sequence[str] = ()
     origins: Sequence[str] = ()
+    hosts: Sequence[str] = ()
     timeout_s: float = 60.0
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry, init=False)
 
@@ -100,9 +106,21 @@ class Server:
         self.seconds = Histogram(
             "nmt_request_seconds", "Seconds from request to answer.", ["path", "status"], registry=self.metrics
         )
-        for name, text in (("waiting", "Lines that wait for translation."), ("translated", "Lines since the start.")):
-            gauge = Gauge(f"nmt_{name}_lines", text, registry=self.metrics)
-            gauge.set_function(partial(self.sum_of_models, name))
+        self.metrics.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of the models, for Prometheus."""
+        models = self.languages.all_models
+        waiting, translated = (sum(getattr(model, name) for model in models) for name in ("waiting", "translated"))
+        yield GaugeMetricFamily("nmt_waiting_lines", "Lines that wait for translation.", waiting)
+        yield CounterMetricFamily("nmt_translated_lines", "Lines since the start.", translated)
+        info = InfoMetricFamily(
+            "nmt_model", "Models, and the fingerprint of each.", labels=["source", "target", "name"]
+        )
+        for (source, target), of_pair in self.languages.models.items():
+            for name, model in of_pair.items():
+                info.add_metric([source, target, name], {"version": model.version})
+        yield info
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -131,10 +149,6 @@ class Server:
             exception_handlers={HTTPException: _answer_error},
         )
 
-    def sum_of_models(self, name: str) -> int:
-        """Return the sum of a number of all models, such as ``waiting``."""
-        return sum(getattr(model, name) for model in self.languages.all_models)
-
     @contextlib.asynccontextmanager
     async def close_models(self, _: Starlette) -> AsyncIterator[None]:
         """End the threads of the models after the server: Python aborts at its end if a thread is in a library."""
@@ -148,6 +162,7 @@ class Server:
         async def answer(request: Request) -> Response:
             started = time.perf_counter()
             try:
+                self.require_known_host(request)
                 response = await handler(request)
             except HTTPException as error:
                 response = await _answer_error(request, error)
@@ -166,6 +181,19 @@ class Server:
             return response
 
         return answer
+
+    def require_known_host(self, request: Request) -> None:
+        """Raise Refused if the request names a foreign host.
+
+        A web page may point its own name to this server. A browser then lets that page read the answers.
+        """
+        header = request.headers.get("host", "")
+        name = host_name(header)
+        known = [host_name(host) for host in (*LOOPBACK, *self.hosts)]
+        any_address = "0.0.0.0" in known or "::" in known
+        if not header or name in known or "*" in known or (any_address and is_address(name)):
+            return
+        raise Refused(400, f"Host={header:.100}: not a name of this server; add it to hosts=, or use another address")
 
     async def fields(self, request: Request, model: type[Fields]) -> Fields:
         """Return the fields of a request. Raises Refused without a valid key, where keys are needed."""
@@ -204,7 +232,7 @@ class Server:
         try:
             shares = identify(" ".join(map(visible_text, texts)), sources)
         except ImportError:
-            fix = "name the source language, or ask the operator to install nmt-memory-attention[langid]"
+            fix = "name the source language, or ask the operator to install py3langid"
             raise Refused(400, f"source=auto: this server cannot identify languages; {fix}") from None
         except KeyError as error:
             raise Refused(400, f"source=auto: {error.args[0]} cannot be identified; name the source language") from None
@@ -346,6 +374,20 @@ class Server:
     async def show_metrics(self, _: Request) -> Response:
         """Show metrics for Prometheus."""
         return Response(generate_latest(self.metrics), media_type=CONTENT_TYPE_LATEST)
+
+
+def host_name(host: str) -> str:
+    """Return the name or address of a host, without its port."""
+    match = re.fullmatch(r"\[([^]]*)\](?::\d*)?|([^:]*)(?::\d*)?", host)
+    return (match[1] or match[2] or "").lower() if match else host.lower()
+
+
+def is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def terms_of(glossary: Sequence[Term]) -> dict[str, str]:

@@ -69,7 +69,7 @@ class Choice(Detect):
 
 
 class Translate(Choice):
-    """The fields of /translate."""
+    """The fields of /translate. Those of /v1/translate are refused: they would have no effect."""
 
     format: Literal["text", "html"] = "text"
     alternatives: Count = 0
@@ -106,6 +106,9 @@ def validate(model: type[Fields], fields: Mapping[str, Any], max_characters: int
     ``max_characters`` is the size that a text may have; None: unlimited.
     """
     given = {name: value for name, value in fields.items() if value not in (None, "")}
+    for field in given if model is Translate else ():
+        if field in TranslateInDetail.model_fields and field not in Translate.model_fields:
+            raise Refused(400, f"{field}: not a field of /translate; send the request to /v1/translate, or remove it")
     try:
         return model.model_validate(given, context=max_characters)
     except ValidationError as invalid:

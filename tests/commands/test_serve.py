@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,9 +23,7 @@ from typing import Any
 import pytest
 from builders import refusal
 
-pytest.importorskip("starlette")
-
-from nmt.commands.serve import listen, model_folders, serve  # noqa: E402
+from nmt.commands.serve import PACKAGES, listen, model_folders, serve
 
 LINES = ["a cat sleeps", "the small dog sees a red house", "red", "a red cat sees the small house"] * 8
 
@@ -63,6 +64,22 @@ def test_signal_finishes_the_requests_that_have_arrived(model: Path) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.skipif(sys.platform != "linux", reason="sets the limit of another process")
+def test_server_without_a_free_file_shows_no_traceback_and_recovers(model: Path) -> None:
+    import resource
+
+    with server_of(model) as (process, url):
+        host, port = url.removeprefix("http://").split(":")
+        files = len(os.listdir(f"/proc/{process.pid}/fd")) + 10
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (files, files))
+        silent = [socket.create_connection((host, int(port))) for _ in range(60)]
+        for connection in silent:
+            connection.close()
+        assert urllib.request.urlopen(f"{url}/health", timeout=30).status == 200
+        process.send_signal(signal.SIGTERM)
+
+
+@pytest.mark.thorough
 def test_server_ends_while_a_request_that_took_too_long_is_translated(model: Path) -> None:
     with server_of(model, "search.beam_size=100", "timeout_s=0.5") as (process, url):
         with pytest.raises(urllib.error.HTTPError, match="503"):
@@ -87,6 +104,8 @@ def test_server_ends_while_a_request_that_took_too_long_is_translated(model: Pat
         ("model=a languages=en:de port=0", "model=a"),
         ("model=a languages=en:de search.n_best=2", "search.n_best=2"),
         ("model=a languages=en:de search.sentences=english", "search.sentences=english"),
+        ("model=a languages=en:de hosts=[a,https://b.example]", "hosts=https://b.example"),
+        ("model=a languages=en:de hosts=[b.example:443]", "hosts=b.example:443"),
     ],
 )
 def test_mistakes_are_named_before_anything_starts(words: str, key: str) -> None:
@@ -116,3 +135,13 @@ def test_models_have_the_names_of_their_folders(
     (tmp_path / "a+b").mkdir()
     options: Any = SimpleNamespace(**{"model": None, "languages": None, "models": None, **settings})
     assert model_folders(options) == expected
+
+
+def test_missing_packages_are_named_as_pip_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.commands.serve.find_spec", lambda _: None)
+    message = refusal(serve, ["model=a", "languages=en:de"])
+    assert message.startswith(", ".join(PACKAGES)) and "prometheus-client" in message
+    extra = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert {re.split("[>=<]", requirement)[0].replace("-", "_") for requirement in extra["serve"]} == {*PACKAGES}

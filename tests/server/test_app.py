@@ -12,12 +12,20 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import libretranslatepy
 import pytest
 from commands.processes import wait_until
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from served import JSON, Client, Upper, serving
+from starlette.requests import Request
 
 from nmt.inference.translation import Translation
+from nmt.search.options import SearchOptions
 from nmt.server import fields as fields_module
+from nmt.server.app import Languages, Server
+from nmt.server.fields import Refused
+from nmt.server.models import LINES_AT_ONCE, MAX_WORK, ServedModel, Work
 
 FORM = "application/x-www-form-urlencoded"
 PAIR = {"source": "en", "target": "de"}
@@ -38,8 +46,7 @@ def texts(answer: tuple[int, Any]) -> list[str]:
 
 
 def test_libretranslatepy_works_unchanged(client: Client) -> None:
-    library = pytest.importorskip("libretranslatepy")
-    api = library.LibreTranslateAPI(client.url)
+    api = libretranslatepy.LibreTranslateAPI(client.url)
     assert api.translate("a dog & a café", "en", "de") == "A DOG & A CAFÉ"
     assert [language["code"] for language in api.languages()] == ["en", "de"]
     assert api.detect("a dog") == [{"language": "en", "confidence": 0.0}]
@@ -48,6 +55,8 @@ def test_libretranslatepy_works_unchanged(client: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "body", "kind", "expected"),
     [
+        # LibreTranslate's own page, with a field of a later version.
+        ("", {"q": "a", "format": "text", "api_key": "", "secret": "x", "alternatives": 0, **PAIR}, JSON, "A"),
         # Weblate: a JSON list, with an empty key.
         ("", {"api_key": "", "q": ["a", "", "b"], **PAIR}, JSON, ["A", "", "B"]),
         # deep-translator: a query without a body.
@@ -114,6 +123,16 @@ def test_each_request_has_its_own_glossary(client: Client) -> None:
     assert texts(client.form("/v1/translate", q="a", glossary='[{"source": "a", "target": "x"}]')) == ["X"]
 
 
+ONLY_IN_DETAIL: dict[str, Any] = {
+    "n_best": 2,
+    "alignments": True,
+    "weights": False,
+    "slots": True,
+    "stream": "1",
+    "sentences": False,
+    "prefix": "x",
+    "glossary": [{"source": "a"}],
+}
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "/translate": [
         *(({"q": q}, "q: ") for q in (None, "", [], 3, ["a", 3], "x" * 201, ["a", "x" * 201], ["x"] * 101, "too long")),
@@ -121,6 +140,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         *(({"target": target}, "target: ") for target in (["de"], None)),
         ({"format": "pdf"}, "format: "),
         *(({"alternatives": count}, "alternatives: ") for count in (11, -1, 1.5, "x")),
+        *(({field: value}, f"{field}: ") for field, value in ONLY_IN_DETAIL.items()),
     ],
     "/detect": [({"q": 1}, "q: ")],
     "/v1/translate": [
@@ -205,7 +225,7 @@ def test_damaged_body_is_refused(client: Client, path: str, data: bytes, headers
 def test_body_above_the_limit_is_not_read(client: Client, length: bytes) -> None:
     part = b"x" * (1 << 20)
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
-        connection.sendall(b"POST /v1/translate HTTP/1.1\r\nHost: x\r\n" + length + b"\r\n\r\n")
+        connection.sendall(b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\n" + length + b"\r\n\r\n")
         with contextlib.suppress(ConnectionError):
             for _ in range(10 if b"chunked" in length else 0):
                 connection.sendall(b"%x\r\n%b\r\n" % (len(part), part))
@@ -216,7 +236,7 @@ def test_slow_bodies_end_and_delay_nobody(client: Client, monkeypatch: pytest.Mo
     monkeypatch.setattr(fields_module, "BODY_S", 1.0)
     slow = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(64)]
     for connection in slow:
-        connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{")
+        connection.sendall(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
     assert client.translate("a") == "A"
     for connection in slow:
         assert b" 408 " in connection.recv(100)
@@ -252,6 +272,34 @@ def test_a_long_request_does_not_delay_a_short_one() -> None:
         assert "short" in client.translator.batches[1]
 
 
+def test_short_request_is_answered_while_a_long_one_is_translated() -> None:
+    with serving(max_characters=5000, max_waiting=1000) as client, ThreadPoolExecutor(2) as pool:
+        client.translator.released_long.clear()
+        long = [pool.submit(client.translate, lines) for lines in (["long " * 900] * 50, ["x" * 2001] + ["x"] * 40)]
+        wait_until(lambda: client.translator.batches)
+        assert client.translate(["a", "b"]) == ["A", "B"] and not any(answer.done() for answer in long)
+        client.translator.released_long.set()
+        assert [len(answer.result()) for answer in long] == [50, 41]
+
+
+@given(st.lists(st.lists(st.integers(0, 2000), min_size=1, max_size=100), min_size=1, max_size=6), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_batches_are_limited_in_lines_and_work(requests: list[list[int]], terms: bool) -> None:
+    translator: Any = Upper()
+    model = ServedModel(translator, max_waiting=1000)
+    work = Work(SearchOptions(beam_size=3, terms={"a": "b"} if terms else None))
+    lines = [[f"{number:03}" + "x" * length for number, length in enumerate(of_request)] for of_request in requests]
+    translator.released.clear()
+    futures = [model.submit(of_request, work) for of_request in lines]
+    translator.released.set()
+    found = [[best.text for best in future.result() if isinstance(best, Translation)] for future in futures]
+    model.close()
+    assert found == [[line.upper() for line in of_request] for of_request in lines] and model.waiting == 0
+    assert sorted(sum(translator.batches, [])) == sorted(sum(lines, []))
+    for batch in translator.batches:
+        assert len(batch) == 1 or (len(batch) <= LINES_AT_ONCE and sum(map(work.weight, batch)) <= MAX_WORK)
+
+
 @pytest.mark.parametrize("path", ["/translate", "/v1/translate"])
 def test_client_that_leaves_and_request_that_takes_too_long_are_dropped(path: str) -> None:
     with serving(max_waiting=1000, timeout_s=2.0) as client, ThreadPoolExecutor(2) as pool:
@@ -281,6 +329,38 @@ def test_keys() -> None:
         assert client.send("/health") == (200, {"status": "ok"})
 
 
+@pytest.mark.parametrize(
+    ("hosts", "host", "allowed"),
+    [
+        *(([], host, True) for host in ("localhost:9", "LOCALHOST", "127.0.0.1", "127.0.0.1:8000", "[::1]:80", "")),
+        *(
+            ([], host, False)
+            for host in ("evil.example", "evil.example:80", "localhost.evil.example", "10.0.0.1", "x:")
+        ),
+        *(([], host, False) for host in ("127.0.0.1.evil.example", "evil.example:localhost", "[::2]", "[::1].x", "*")),
+        (["Example.org", "10.0.0.1"], "example.ORG:443", True),
+        (["Example.org", "10.0.0.1"], "10.0.0.1", True),
+        (["Example.org", "10.0.0.1"], "a.example.org", False),
+        *((["0.0.0.0"], host, True) for host in ("10.0.0.1:80", "[fe80::1]:80", "localhost")),
+        (["0.0.0.0"], "evil.example", False),
+        (["::"], "10.0.0.1", True),
+        (["*"], "evil.example", True),
+    ],
+)
+def test_requests_for_foreign_hosts_are_refused(hosts: list[str], host: str, allowed: bool) -> None:
+    server = Server(languages=Languages({}, SearchOptions()), hosts=hosts)
+    request = Request({"type": "http", "headers": [(b"host", host.encode())]})
+    with contextlib.nullcontext() if allowed else pytest.raises(Refused):
+        server.require_known_host(request)
+
+
+@pytest.mark.parametrize("path", ["/", "/translate?q=a&target=de", "/health", "/metrics", "/v1/models"])
+def test_no_path_answers_a_foreign_host(client: Client, path: str) -> None:
+    status, error = client.send(path, b"" if "?" in path else None, Host="evil.example")
+    assert status == 400 and error.startswith("Host=evil.example: ")
+    assert client.send(path, b"" if "?" in path else None, Host="localhost:1")[0] == 200
+
+
 def test_scripts_of_named_pages_may_use_the_server() -> None:
     page = "https://example.org"
     with serving(origins=[f"{page}/"]) as client:
@@ -300,7 +380,6 @@ def test_each_pair_of_languages_has_its_model() -> None:
         assert listed == {"en": ["de", "fr"], "de": ["en"], "fr": []}
         assert client.translate("a", source="de", target="en") == "A"
         assert client.translate("a", source="de", target="fr")[0] == 400
-        pytest.importorskip("py3langid")
         text = "Die Katze schläft auf dem alten Sofa."
         tagged = f"<style>the {{}}</style><p>{text.replace(' ', ' <b class=the>')}"
         for q in (text, tagged):
@@ -350,7 +429,8 @@ def test_stream_ends_in_time_and_metrics_count_requests() -> None:
         text = client.send("/metrics")[1]
     for status in (200, 400):
         assert f'nmt_request_seconds_count{{path="/translate",status="{status}"}} 1.0' in text
-    assert "nmt_translated_lines 1.0" in text
+    assert "nmt_translated_lines_total 1.0" in text and "nmt_waiting_lines 0.0" in text
+    assert 'nmt_model_info{name="upper",source="en",target="de",version=""} 1.0' in text
 
 
 def test_page_needs_no_other_host(client: Client) -> None:
