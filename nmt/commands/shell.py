@@ -87,7 +87,7 @@ def describe_error(error: BaseException) -> tuple[int, list[str]]:
             return int(error.code or 0), []
         case ModuleNotFoundError(name=str(name)) if not name.startswith("nmt"):
             package = name.partition(".")[0]
-            fix = "install the toolkit with its dependencies: pip install nmt-memory-attention"
+            fix = "install the toolkit with its dependencies: pip install . in a clone"
             return USER_ERROR, [f"error: the package {package} is not installed; {fix}"]
         case OSError(strerror=str()):
             file = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""

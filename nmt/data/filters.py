@@ -90,8 +90,7 @@ def language_problems(languages: Sequence[str]) -> Iterator[str]:
     try:
         known = _identifier().labels
     except ImportError:
-        fix = "pip install 'nmt-memory-attention[langid]'"
-        yield f"{setting}: the package py3langid is not installed; install it with {fix}"
+        yield f"{setting}: the package py3langid is not installed; run pip install py3langid"
         return
     if unknown := [language for language in languages if language not in known]:
         yield f"{setting}: py3langid does not know {', '.join(unknown)}; give ISO 639 codes such as en, de, zh"

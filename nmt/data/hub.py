@@ -37,8 +37,7 @@ class Hub:
         try:
             import datasets
         except ImportError:
-            fix = "install it with pip install 'nmt-memory-attention[hub]'"
-            raise UserError(f"data=hub: the package datasets is not installed; {fix}") from None
+            raise UserError("data=hub: the package datasets is not installed; run pip install datasets") from None
         datasets.disable_progress_bars()
         try:
             splits = datasets.load_dataset(*self.path)

@@ -84,7 +84,9 @@ def load_torch(folder: Path, settings: LoadSettings) -> TrainedModel:
 
     Raises UserError for a deployment, or if torch is not installed.
     """
-    install = "install torch with pip install nmt-memory-attention" if find_spec("torch") is None else None
+    install = (
+        "install the toolkit with its dependencies (pip install . in a clone)" if find_spec("torch") is None else None
+    )
     if is_deployment(folder):
         engines = " and ".join(f"engine={name}" for name in exported_engines(folder))
         raise UserError(

