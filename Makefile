@@ -21,7 +21,7 @@ test: $(STAMP)
 test-all: $(STAMP)
 	$(PYTEST)
 
-# Everything that CI needs, in one call of pip. Without it, the tests of datasets, py3langid and the server are skipped.
+# Everything that CI needs, in one call of pip. Without it, the tests of datasets and of the site are skipped.
 extras: $(EXTRAS_STAMP)
 
 lint: $(STAMP)
@@ -58,5 +58,5 @@ $(DOCS_STAMP): $(STAMP)
 	touch $@
 
 $(EXTRAS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) '.[dev,docs,hub,langid,serve]'
+	$(INSTALL) '.[dev,docs,hub]'
 	touch $(STAMP) $(DOCS_STAMP) $@

@@ -17,12 +17,6 @@ GERMAN = "Ein Mann in einem blauen Hemd steht auf einer Leiter und putzt ein Fen
 CZECH = "Muž v modré košili stojí na žebříku a myje okno."
 
 
-@pytest.fixture
-def package() -> None:
-    pytest.importorskip("py3langid", reason="py3langid is not installed: make extras")
-
-
-@pytest.mark.usefixtures("package")
 @pytest.mark.parametrize(
     ("pair", "reason"),
     [
@@ -41,7 +35,6 @@ def test_sides_in_other_languages_are_dropped(pair: tuple[str, str], reason: str
     assert Filters().reason(Pair(*pair), 9, 9) is None
 
 
-@pytest.mark.usefixtures("package")
 def test_unknown_languages_are_reported_before_any_work() -> None:
     for wrong in ("data.languages=[en,xx]", "data.languages=[en]"):
         expect_error("data.languages", train_config, [wrong])
