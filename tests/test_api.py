@@ -105,14 +105,14 @@ def test_heatmap_has_a_row_per_target_word_and_shows_itself(folder: Path, tmp_pa
     heatmap = translator.heatmap(*PAIRS[0])
     assert heatmap.weights.shape == (5, 5) and np.all(heatmap.weights >= 0)
     html = heatmap._repr_html_()
-    assert html.count("<td") == 25 and "Katze" in html and "<script" not in html
+    assert html.count("<td") == 30 and "Katze" in html and "<script" not in html
     assert repr(heatmap) == "Heatmap('Bahdanau attention, given translation', 5 × 5)"
     assert heatmap.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert heatmap.save(tmp_path / "a.pdf", title=False).read_bytes().startswith(b"%PDF")
     assert "given translation" in heatmap.save(tmp_path / "a.svg").read_text("utf-8")
     assert "given translation" not in heatmap.save(tmp_path / "b.svg", title=False).read_text("utf-8")
     page = heatmap.save(tmp_path / "a.html").read_text("utf-8")
-    assert page.startswith("<!doctype html>") and "given translation" in page and page.count("<td") == 25
+    assert page.startswith("<!doctype html>") and "given translation" in page and page.count("<td") == 30
     own = translator.heatmap("the dog sees a cat")
     assert own.target == translator.texts(["the dog sees a cat"])[0].split()
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from nmt.alignment.figures import (
     POINTS,
+    STEPS,
     UNIT,
     Scale,
     fonts_for,
@@ -42,6 +43,7 @@ def draw_heatmap(
     matrix: np.ndarray,
     source: Sequence[str],
     target: Sequence[str],
+    equal: np.ndarray | None = None,
     *,
     title: str = "",
     signed: bool = False,
@@ -49,9 +51,10 @@ def draw_heatmap(
 ) -> Figure:
     """Draw ``matrix`` (T, S) with ``source`` tokens across and ``target`` tokens down.
 
-    Colours go from 0 to 1 (see ``scale_of``); ``signed`` weights have a scale with 0 in its middle. ``gold`` links
-    (source, target) are outlined. A side of more than ``MAX_LABELS`` tokens is numbered. Cells have a fixed size, and
-    the labels lie outside the figure's edge. Warns of characters that no installed font has.
+    Colours go from 0 to 1 (see ``scale_of``); ``signed`` weights have a scale with 0 in its middle. ``equal`` (S) is
+    drawn below, as what equal weights would give. ``gold`` links (source, target) are outlined. A side of more than
+    ``MAX_LABELS`` tokens is numbered. Cells have a fixed size, and the labels lie outside the figure's edge. Warns of
+    characters that no installed font has.
     """
     from matplotlib.patches import Rectangle
 
@@ -60,9 +63,18 @@ def draw_heatmap(
     (axes,) = figure.axes
     for i, j in gold or ():
         axes.add_patch(Rectangle((i - 0.5, j - 0.5), 1, 1, label="gold link", **OUTLINE))
-    if gold:
-        axes.legend(handles=axes.patches[:1], loc="upper left", bbox_to_anchor=(0, 0), frameon=False)  # below it
     width, height = figure.get_size_inches().tolist()
+    below = 0.0
+    if equal is not None:
+        below = -0.3 / height
+        strip = figure.add_axes((0, below, 1, 0.16 / height))
+        image = strip.imshow(equal[None], aspect="auto", interpolation="nearest", cmap=axes.images[0].cmap)
+        image.set_clim(scale.low, scale.limit)
+        strip.set_xticks([])
+        strip.set_yticks([0], ["equal weights"], fontsize=FONT_SIZE)
+        strip.tick_params(length=0)
+    if gold:
+        axes.legend(handles=axes.patches[:1], loc="upper left", bbox_to_anchor=(0, below), frameon=False)
     bar_height = max(1.2, min(3.0, height)) / height
     place = figure.add_axes((1 + 0.2 / width, 1 - bar_height, 0.14 / width, bar_height))
     bar = figure.colorbar(axes.images[0], cax=place, ticks=scale.ticks(), format=lambda value, _: f"{value:.3g}")
@@ -73,16 +85,21 @@ def draw_heatmap(
 def draw_slots(
     write: np.ndarray, read: np.ndarray, source: Sequence[str], target: Sequence[str], *, title: str = ""
 ) -> Figure:
-    """Draw which slot of a memory each cell of the alignment comes from; see ``mix_slots``."""
+    """Draw which slot of a memory each cell of the alignment comes from; see ``mix_slots``.
+
+    The bar below has the colours of each slot from 0 to the largest weight.
+    """
     cells, largest = mix_slots(write, read)
     figure = _draw_cells(cells, source, target, title, UNIT)
     height = figure.get_size_inches()[1]
-    legend = figure.add_axes((0, -0.45 / height, 1, 0.16 / height))
+    bar = figure.add_axes((0, -0.75 / height, 1, 0.4 / height))
     slots = len(write)
-    legend.imshow(slot_colours(slots)[None], aspect="auto", interpolation="nearest", extent=(0.5, slots + 0.5, 0, 1))
-    legend.set_yticks([])
-    legend.set_xticks(sorted({1, slots}))
-    legend.set_xlabel(f"slot; full colour: weight {largest:.2f}")
+    colours = 1 - np.linspace(1, 0, STEPS)[:, None, None] * (1 - slot_colours(slots))
+    bar.imshow(colours, aspect="auto", interpolation="nearest", extent=(0.5, slots + 0.5, 0, largest))
+    bar.set_yticks([0, largest], ["0", f"{largest:.2f}"])
+    bar.set_xticks(sorted({1, slots}))
+    bar.set_xlabel(f"slot; equal weights: {1 / len(source):.2f}")
+    bar.set_ylabel("weight")
     return figure
 
 
@@ -173,6 +190,7 @@ class Heatmap:
     source: list[str]
     target: list[str]
     title: str
+    equal: np.ndarray | None = None
     gold: frozenset[Link] | None = None
     signed: bool = False
 
@@ -187,7 +205,7 @@ class Heatmap:
             write_lines(path, page.rstrip("\n").split("\n"))
             return path
         settings: Any = {"title": shown, "signed": self.signed, "gold": self.gold}
-        save_figure(draw_heatmap(self.weights, self.source, self.target, **settings), path)
+        save_figure(draw_heatmap(self.weights, self.source, self.target, self.equal, **settings), path)
         return path
 
     def __repr__(self) -> str:
@@ -197,4 +215,4 @@ class Heatmap:
         return alignment_table(self._example(), signed=self.signed)
 
     def _example(self) -> Example:
-        return Example(number=1, weights=self.weights, source=self.source, target=self.target, gold=self.gold)
+        return Example(1, self.weights, self.source, self.target, self.equal, self.gold)

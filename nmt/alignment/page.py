@@ -62,12 +62,16 @@ EMPTY = 0.005  # weights below have no number in their cell: it would be 0 in tw
 
 
 class Example(NamedTuple):
-    """Sentence pair ``number``: weights (T, S), its words or pieces, and gold links (source, target) if known."""
+    """Sentence pair ``number``: weights (T, S), its words or pieces, and gold links (source, target) if known.
+
+    ``equal`` (S) is a row of weights to compare the others with, such as that of ``display_weights``.
+    """
 
     number: int
     weights: np.ndarray
     source: Sequence[str]
     target: Sequence[str]
+    equal: np.ndarray | None = None
     gold: Collection[Link] | None = None
 
 
@@ -154,7 +158,11 @@ def _table(example: Example, signed: bool) -> str:
     corner = '<th class="corner">source →<br>target ↓</th>'
     bar = "".join(f'<b style="{_style(weight, scale)}">{weight:.3g}</b>' for weight in scale.ticks())
     legend = f'<p class="scale">attention weight: {bar}</p>'
-    return f"{legend}<table><thead><tr>{corner}{head}</tr></thead><tbody>\n{rows}\n</tbody></table>"
+    foot = ""
+    if example.equal is not None:
+        cells = "".join(_cell(weight, False, scale) for weight in example.equal.tolist())
+        foot = f'<tfoot><tr><th scope="row">equal weights</th>{cells}</tr></tfoot>'
+    return f"{legend}<table><thead><tr>{corner}{head}</tr></thead><tbody>\n{rows}\n</tbody>{foot}</table>"
 
 
 def _label(word: str) -> str:

@@ -51,6 +51,8 @@ class Display(NamedTuple):
     weights: np.ndarray
     source: list[str]
     target: list[str]
+    equal: np.ndarray | None = None
+    """Weight (S) of each word if all source pieces had equal weights; None for pieces."""
 
 
 class Units(NamedTuple):
@@ -117,7 +119,9 @@ def display_weights(translation: AlignedTranslation, *, split: bool = True) -> D
     units = aligned_units(translation, split=split)
     source, target = translation.source, translation.text
     names = [source[slice(*unit)] for unit in units.source], [target[slice(*unit)] for unit in units.target]
-    return Display(units.weights, *names)
+    (_, columns), _ = _units(translation, split=split)
+    [equal] = _sum_by_word(normalise_rows(np.ones((1, len(columns)))), columns, len(units.source))
+    return Display(units.weights, *names, equal)
 
 
 def display_slots(

@@ -48,9 +48,10 @@ Writes one picture per pair, named by its line number, or one HTML page. Prints 
 Colours go from 0 to 1 in every picture, so a colour means the same weight everywhere.
 
 granularity=word: |A| normalised over the source, </s> dropped; the sum over a source word's pieces and the mean over
-a target word's pieces. Words of scripts without spaces, such as Chinese or Thai, are split into their pieces, except
-with links=. granularity=piece: </s> included; attentions with negative weights keep the sign and are drawn
-in two colours, with 0 in the middle of the scale; the others are normalised over the source.
+a target word's pieces. A row below shows what equal weights would give, which is more for long words. Words of scripts
+without spaces, such as Chinese or Thai, are split into their pieces, except with links=.
+granularity=piece: </s> included; attentions with negative weights keep the sign and are drawn in two colours, with 0 in
+the middle of the scale; the others are normalised over the source.
 granularity=slot: draws the pieces of memories such as attention=memory, one colour per slot. Slot k contributes
 β_tk α_ks to a cell, and a cell mixes the colours of its slots.
 In a picture, a side of more than 250 tokens is labelled with numbers from 0."""
@@ -191,7 +192,7 @@ def _draw_weights(
     lost.warn()
     if options.format != "html":
         return [
-            (example.number, partial(_save, draw_heatmap, example[1:4], signed=signed, gold=example.gold))
+            (example.number, partial(_save, draw_heatmap, example[1:5], signed=signed, gold=example.gold))
             for example in examples
         ]
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from nmt.alignment.figures import MAX_LABEL_LENGTH, UNIT, save_figure, scale_of, short_label
-from nmt.alignment.heatmap import MAX_LABELS, draw_heatmap, draw_slots, slot_colours
+from nmt.alignment.heatmap import MAX_LABELS, draw_heatmap, draw_slots, mix_slots, slot_colours
 from nmt.alignment.page import Example, alignment_page, alignment_table
 from nmt.errors import UserError
 
@@ -115,7 +115,7 @@ def test_wrong_arguments_are_errors_and_leave_no_file(tmp_path: Path) -> None:
 
 def test_page_can_be_read_without_colours_mouse_and_other_files() -> None:
     weights = np.array([[0.25, 0.745, 0.004], [0.0, 0.0, np.nan]])
-    page = alignment_page([Example(7, weights, ["<a>", "b&c", "c"], ["الكلب", "y" * 99], [(1, 0)])], title="T <1>")
+    page = alignment_page([Example(7, weights, ["<a>", "b&c", "c"], ["الكلب", "y" * 99], gold=[(1, 0)])], title="T <1>")
     assert re.findall(r'<td[^>]*title="([^"]*)"[^>]*>([^<]*)</td>', page) == [
         *(("0.25", ".25"), ("0.745", ".74"), ("0.004", "")),
         *(("0", ""), ("0", ""), ("nan", "nan")),
@@ -190,6 +190,32 @@ def test_heatmap_numbers_a_side_with_too_many_tokens() -> None:
 def test_page_of_signed_weights_has_one_hue_per_sign() -> None:
     page = alignment_page([Example(1, np.array([[-40.0, 10.0]]), ["a", "b"], ["d"])], title="T", signed=True)
     assert '<td title="-40" style="background:#67001f;color:#fff">-40</td>' in page
+
+
+def test_equal_weights_stand_below_in_the_colours_of_the_picture() -> None:
+    matrix, equal = np.array([[0.1, 0.9]]), np.array([0.25, 0.75])
+    picture, strip, _ = draw_heatmap(matrix, ["a", "b"], ["t"], equal, gold=[(0, 0)]).axes
+    assert strip.images[0].get_array().tolist() == [[0.25, 0.75]]
+    assert strip.images[0].cmap is picture.images[0].cmap
+    assert strip.images[0].get_clim() == picture.images[0].get_clim()
+    for page in (
+        alignment_page([Example(1, matrix, ["a", "b"], ["t"], equal)], title=""),
+        alignment_table(Example(1, matrix, ["a", "b"], ["t"], equal)),
+    ):
+        body, foot = page.split("<tfoot>")
+        assert re.findall(r'<td[^>]*title="([^"]*)"', body) == ["0.1", "0.9"]  # which the script of the page reads
+        assert re.findall(r'<td[^>]*title="([^"]*)"', foot) == ["0.25", "0.75"]
+
+
+@pytest.mark.parametrize("slots", [1, 4, 16])
+def test_the_bar_of_slots_counts_them_from_1_and_ends_at_the_largest_weight(slots: int) -> None:
+    write, read = np.random.default_rng(1).random((slots, 3)), np.ones((2, slots))
+    _, bar = draw_slots(write, read, ["a", "b", "c"], ["x", "y"]).axes
+    assert [text.get_text() for text in bar.get_xticklabels()] == [*map(str, sorted({1, slots}))]
+    assert bar.get_xlim() == (0.5, slots + 0.5) and bar.get_ylim() == (0, mix_slots(write, read)[1])
+    colours = np.asarray(bar.images[0].get_array())
+    np.testing.assert_allclose(colours[0], slot_colours(slots))
+    np.testing.assert_allclose(colours[-1], 1)
 
 
 def test_cells_of_slots_mix_the_colours_of_their_slots() -> None:

@@ -51,7 +51,7 @@ def test_words_without_pieces_have_no_weight() -> None:
     translation = Translation("a b c", "x y z", part_spans("a| b"), part_spans("x| y"), raw, [], [])
     expected = [[0.6, 0.4, 0], [0.3, 0.7, 0], [0, 0, 0]]
     np.testing.assert_allclose(word_weights(translation), expected)
-    weights, *labels = display_weights(translation)
+    weights, *labels, _ = display_weights(translation)
     np.testing.assert_allclose(weights, expected)
     assert labels == [["a", "b", "c"], ["x", "y", "z"]]
     assert [*lost_words(translation)] == [("source", ["c"]), ("target", ["z"])]
@@ -123,6 +123,16 @@ def test_weights_of_an_unspaced_word_are_those_of_its_pieces() -> None:
     words = display_weights(translation, split=False)
     assert words.source == ["我喜欢猫"]
     np.testing.assert_allclose(words.weights, [[1]])
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_the_row_of_equal_weights_is_what_a_model_without_preference_gives(split: bool) -> None:
+    source, target = part_spans("snow|-|wh|ite| 我|喜欢| x"), part_spans("a| b")
+    raw = np.full((len(target) + 1, len(source) + 1), 0.5)
+    display = display_weights(Translation("snow-white 我喜欢 x", "a b", source, target, raw, [], []), split=split)
+    expected = [4 / 7, 1 / 7, 1 / 7, 1 / 7] if split else [4 / 7, 2 / 7, 1 / 7]
+    for row in (*display.weights, display.equal):
+        np.testing.assert_allclose(row, expected)
 
 
 def test_units_of_a_real_tokenizer_spell_the_sentence() -> None:

@@ -60,7 +60,7 @@ def test_word_weights_of_given_pairs_are_force_decoded(
 ) -> None:
     heatmap([*words, "tgt=tgt"])
     decodings = force_decode(Translator.load(model), SOURCE, TARGET)
-    for row, (weights, source, target) in zip((0, 2, 3), drawn, strict=True):
+    for row, (weights, source, target, _) in zip((0, 2, 3), drawn, strict=True):
         np.testing.assert_allclose(weights, word_weights(decodings[row]), atol=1e-6)
         assert (source, target) == (SOURCE[row].split(), TARGET[row].split())
 
@@ -71,7 +71,7 @@ def test_chinese_sentence_is_split_into_pieces_without_links(words: list[str], d
         write_lines(name, [line])
     for links in ("null", "links"):  # gold links count words
         heatmap([*words, "tgt=tgt", f"links={links}"])
-    assert [source for _, source, _ in drawn] == [[*"我喜欢猫", "dog"], ["我喜欢猫", "dog"]]
+    assert [source for _, source, *_ in drawn] == [[*"我喜欢猫", "dog"], ["我喜欢猫", "dog"]]
     assert [weights.shape for weights, *_ in drawn] == [(1, 5), (1, 2)]
 
 
