@@ -1,13 +1,17 @@
-"""Test an attention by the laws that every attention of the toolkit keeps, before it is trained.
+"""Test an attention by the laws that every attention of the toolkit keeps, before it is trained, and time it.
 
 ``check_attention`` runs all ``LAWS`` in float64 on random sources of different lengths. It finds mistakes that training
-hides: a model that reads padding, or whose alignment is not the one that it used, still learns, only worse.
+hides: a model that reads padding, or whose alignment is not the one that it used, still learns, only worse. ``cost``
+measures an attention against the length of the source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
+from statistics import linear_regression
 from typing import Any, NamedTuple
 
 import torch
@@ -430,3 +434,103 @@ def _require_unchanged(method: Callable[..., Any], inputs: Inputs, **arguments: 
         elif isinstance(value, Memory):
             problem = f"is changed by {method.__name__}"
             _require_equal_memories(value, before[name], inputs, problem, cause)
+
+
+PHASES = ("write", "look-up", "training")
+
+
+class Cost(NamedTuple):
+    """What an attention costs at each source length. Its text is a table."""
+
+    ms: dict[str, dict[int, float]]
+    """Milliseconds by phase and length: write a source, look up some queries, forward and backward of both."""
+    memory_mb: dict[int, float]
+
+    @property
+    def exponent(self) -> float:
+        """The exponent of the length in the time of a look-up: about 0 for a memory of fixed size, 1 for all states."""
+        return exponent(self.ms["look-up"])
+
+    def __str__(self) -> str:
+        head = "".join(f"{name:>14}" for name in ("states", *(f"{phase}, ms" for phase in self.ms), "memory, MB"))
+        rows = [
+            f"{length:14,}" + "".join(f"{column[length]:14.3f}" for column in (*self.ms.values(), self.memory_mb))
+            for length in self.memory_mb
+        ]
+        return "\n".join([head, *rows, f"A look-up takes time in proportion to length ** {self.exponent:.2f}."])
+
+
+def cost(
+    attention: Callable[..., Attention],
+    *,
+    lengths: Sequence[int] = (100, 1_000, 20_000),
+    state_size: int = 512,
+    query_size: int = 512,
+    queries: int = 5,
+    rounds: int = 7,
+    **settings: Any,
+) -> Cost:
+    """Return what an attention costs for one source of each length, in the fastest of ``rounds`` rounds.
+
+    Other programs can only slow a round down.
+    ``attention`` and ``settings`` are as in ``check_attention``. A look-up is that of ``queries`` hypotheses.
+    """
+    sizes = {"state_size": state_size, "query_size": query_size, "max_length": max(lengths)}
+    built = _build(attention, sizes, settings)
+    ms: dict[str, dict[int, float]] = {phase: {} for phase in PHASES}
+    memory_mb = {}
+    for length in lengths:
+        for phase in PHASES:
+            call = prepare(built, phase, torch.randn(1, length, state_size), torch.randn(1, queries, query_size))
+            call.run()  # loads libraries
+            repeats = max(1, min(1_000, int(0.01 / seconds_per_call(call.run, 1))))
+            ms[phase][length] = 1_000 * min(seconds_per_call(call.run, repeats) for _ in range(rounds))
+            if phase == "look-up":
+                memory_mb[length] = call.memory_bytes / 2**20
+    return Cost(ms, memory_mb)
+
+
+def exponent(times: Mapping[int, float]) -> float:
+    """Return the slope of log time over log length, by least squares."""
+    return linear_regression([*map(math.log, times)], [*map(math.log, times.values())]).slope
+
+
+class Call(NamedTuple):
+    """A function to time, and the bytes of the memory that it reads or writes (0 for training)."""
+
+    run: Callable[[], Any]
+    memory_bytes: int
+
+
+def prepare(attention: Attention, phase: str, states: Tensor, query: Tensor) -> Call:
+    """Return a function that runs one of ``PHASES`` once, for states (1, S, E) and query (1, Q, H)."""
+    attention.train(phase == "training")  # in training, nested_memory writes a random number of slots
+    mask = torch.ones_like(states[..., 0], dtype=torch.bool)
+    with torch.no_grad():
+        memory = attention.write(states, mask) if phase != "training" else None
+
+    @torch.no_grad()
+    def write() -> Memory:
+        return attention.write(states, mask)
+
+    @torch.no_grad()
+    def look_up() -> Tensor:
+        assert memory is not None
+        return attention.read(query, memory)[0]
+
+    def training() -> None:
+        leaves = states.detach().requires_grad_(), query.detach().requires_grad_()
+        context = attention.read(leaves[1], attention.write(leaves[0], mask))[0]
+        if context.numel():
+            context.sum().backward()  # type: ignore[no-untyped-call]
+
+    size = 0 if memory is None else sum(tensor.nbytes for tensor in _tensors(memory).values())
+    return Call({"write": write, "look-up": look_up, "training": training}[phase], size)
+
+
+def seconds_per_call(run: Callable[[], Any], repeats: int) -> float:
+    """Return the mean seconds of ``repeats`` calls."""
+    started = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    return (time.perf_counter() - started) / repeats

@@ -21,7 +21,6 @@ import json
 import os
 import subprocess
 import sys
-from math import log
 from pathlib import Path
 
 import torch
@@ -49,6 +48,7 @@ from benchmarks.speed.cost_measure import (
     paper_look_ups,
     training_peaks,
 )
+from nmt.testing import exponent
 
 COLUMNS = (
     *(f"look-up, µs, S = {length}" for length in ("100", "1,000", "20,000")),
@@ -141,20 +141,13 @@ def kind_row(kind: str, by_length: ByLength) -> str:
     """Return the table row of one kind."""
     look_ups = [by_length[kind, length, "look-up"].ms * 1000 for length in (100, 1_000, 20_000)]
     memory = by_length[kind, 20_000, "look-up"].bytes / 2**20
-    cells = [kind, *(f"{us:,.0f}" for us in look_ups), f"{exponent(by_length, kind):+.2f}", f"{memory:.1f}"]
+    long = {length: by_length[kind, length, "look-up"].ms for length in LENGTHS if length >= MIDDLE_LENGTH}
+    cells = [kind, *(f"{us:,.0f}" for us in look_ups), f"{exponent(long):+.2f}", f"{memory:.1f}"]
     cells.append(f"{by_length[kind, 1_000, 'write'].ms:.2f}")
     for length in (1_000, 20_000):
         training = by_length.get((kind, length, "training"))
         cells += [f"{training.ms:,.1f}", f"{training.bytes / 2**20:,.0f}"] if training else ["–", "–"]
     return row(*cells)
-
-
-def exponent(by_length: ByLength, kind: str) -> float:
-    """Return the slope of log time over log length, by least squares."""
-    lengths = [length for length in LENGTHS if length >= MIDDLE_LENGTH]
-    points = [(log(length), log(by_length[kind, length, "look-up"].ms)) for length in lengths]
-    mean_x, mean_y = (sum(column) / len(points) for column in zip(*points, strict=True))
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
 
 
 def crossing(by_length: ByLength, kind: str) -> str:

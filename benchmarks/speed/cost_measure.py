@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import gc
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from benchmarks.kinds import kinds
 from benchmarks.machine import peak_memory, resident_memory
 from benchmarks.report import quartiles
-from nmt.attention.base import Attention, Memory
+from nmt import testing
+from nmt.attention.base import Attention
 from nmt.config.compose import train_config
 from nmt.model.build import ATTENTION
 from nmt.settings.plugins import construct
+from nmt.testing import PHASES, Call, seconds_per_call
 
 SIZE = 512
 BEAM = 5  # queries of a look-up: the hypotheses of one sentence
@@ -50,13 +50,6 @@ class Cell(NamedTuple):
     bytes: int
 
 
-class Call(NamedTuple):
-    """A function to time, and the bytes of the memory that it reads or writes (0 for training)."""
-
-    run: Callable[[], Any]
-    memory_bytes: int
-
-
 def build(words: Sequence[str], size: int = SIZE) -> Attention:
     """Return the attention that these overrides select, with states and queries of this size."""
     block = train_config([*words, f"encoder.hidden_size={size}", f"decoder.hidden_size={size}"]).attention
@@ -76,7 +69,7 @@ def measure_lengths(rounds: int, peaks: dict[str, list[int]]) -> Iterator[Cell]:
     attentions = {name: build(words) for name, words in KINDS.items()}
     slow: set[tuple[str, str]] = set()
     for length in LENGTHS:
-        for phase in ("write", "look-up", "training"):
+        for phase in PHASES:
             count = BEAM if phase == "look-up" else TARGET
             calls = {
                 name: prepare(attention, phase, length, count)
@@ -145,31 +138,8 @@ def look_up_ratios(rounds: int) -> dict[str, float]:
 
 def prepare(attention: Attention, phase: str, length: int, count: int) -> Call:
     """Return a function that runs the phase once, for sources of ``length`` states with ``count`` queries each."""
-    attention.train(phase == "training")  # in training, nested_memory writes a random number of slots
     width = attention.context_size or SIZE
-    states = torch.randn(1, length, width)
-    mask = torch.ones(1, length, dtype=torch.bool)
-    query = torch.randn(1, count, width)
-    with torch.no_grad():
-        memory = attention.write(states, mask) if phase != "training" else None
-
-    @torch.no_grad()
-    def write() -> Memory:
-        return attention.write(states, mask)
-
-    @torch.no_grad()
-    def look_up() -> Tensor:
-        assert memory is not None
-        return attention.read(query, memory)[0]
-
-    def training() -> None:
-        leaves = states.detach().requires_grad_(), query.detach().requires_grad_()
-        context = attention.read(leaves[1], attention.write(leaves[0], mask))[0]
-        if context.numel():
-            context.sum().backward()
-
-    size = 0 if memory is None else sum(field.numel() * field.element_size() for field in memory if field is not None)
-    return Call({"write": write, "look-up": look_up, "training": training}[phase], size)
+    return testing.prepare(attention, phase, torch.randn(1, length, width), torch.randn(1, count, width))
 
 
 def time_calls(axis: str, value: int, phase: str, calls: dict[str, Call], rounds: int) -> Iterator[Cell]:
@@ -186,14 +156,6 @@ def time_calls(axis: str, value: int, phase: str, calls: dict[str, Call], rounds
     for name, times in seconds.items():
         low, middle, high = (1000 * value_s for value_s in quartiles(times))
         yield Cell(axis, name, value, phase, middle, low, high, calls[name].memory_bytes)
-
-
-def seconds_per_call(run: Callable[[], Any], repeats: int) -> float:
-    """Return the mean seconds of ``repeats`` calls."""
-    started = time.perf_counter()
-    for _ in range(repeats):
-        run()
-    return (time.perf_counter() - started) / repeats
 
 
 def peak_of_call(run: Callable[[], Any]) -> int:

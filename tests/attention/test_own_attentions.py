@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from nmt.attention import LowRankAttention, LuongAttention, MemoryAttention, MultiHeadAttention, NoAttention
 from nmt.attention.base import Attention, Memory, SourceAttention, Update
 from nmt.errors import UserError
-from nmt.testing import LAWS, BrokenLaw, check_attention
+from nmt.testing import LAWS, BrokenLaw, check_attention, cost, exponent
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 
@@ -285,3 +285,13 @@ def test_wrong_arguments_are_named() -> None:
         check_attention(Sigmoid(state_size=6, query_size=5), slots=3)
     with pytest.raises(TypeError, match="Linear: not an attention; give a subclass of nmt.attention.base.Attention"):
         check_attention(lambda state_size, query_size: nn.Linear(state_size, query_size))  # type: ignore[arg-type,return-value]
+
+
+def test_cost_is_a_table_with_the_exponent_of_a_look_up() -> None:
+    table = cost(Sigmoid, lengths=[4, 400], state_size=4, query_size=3, rounds=1)
+    assert [line.split()[0] for line in str(table).splitlines()] == ["states", "4", "400", "A"]
+    assert table.memory_mb[4] == table.memory_mb[400] > 0 and all(
+        min(times.values()) > 0 for times in table.ms.values()
+    )
+    for power in (0, 0.5, 1):
+        assert exponent({length: 3 * length**power for length in (10, 300, 2_000)}) == pytest.approx(power, abs=1e-9)
