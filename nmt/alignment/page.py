@@ -30,7 +30,7 @@ div.scroll { overflow: auto; max-height: 90vh; margin-top: .75rem } table { bord
 th { font-weight: 400; font-size: .8rem; text-align: right; padding: 0 .4rem; white-space: nowrap }
 thead th { vertical-align: bottom; padding: 0; width: 1.5rem; position: sticky; top: 0; z-index: 1 }
 thead th div { writing-mode: vertical-rl; margin: auto; padding: .2rem 0 }
-th { background: var(--paper) } tbody th, thead th.corner { position: sticky; left: 0 } thead th.corner { z-index: 2; padding: .4rem }
+th { background: var(--paper) } tbody th, tfoot th, thead th.corner { position: sticky; left: 0 } thead th.corner { z-index: 2; padding: .4rem }
 td { min-width: 1.5rem; height: 1.3rem; border: solid var(--rule); border-width: 0 1px 1px 0; font-size: .65rem; text-align: center }
 td.gold { outline: 2px solid #e08a1e; outline-offset: -2px }
 small { opacity: .75 }
@@ -58,6 +58,7 @@ for (const section of document.querySelectorAll("section")) {
 """
 MAX_TITLE = 1000  # characters of a word's title
 MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~!])")
+EQUAL = "The last row shows what equal weights would give: long words get more. "
 EMPTY = 0.005  # weights below have no number in their cell: it would be 0 in two digits
 
 
@@ -103,9 +104,10 @@ def alignment_page(
     colours = "Blue weights are positive, red ones negative. " if signed else "A darker blue is a larger weight. "
     gold = "Orange outlines are gold links. " if any(example.gold for example in examples) else ""
     scale = "Each sentence has its own scale. " if signed else ""
+    equal = EQUAL if any(example.equal is not None for example in examples) else ""
     usage = "Point at a word, or go to it with the Tab key, to see its partners. "
     body = (
-        f"{f'<h1>{escape(title)}</h1>' if heading else ''}\n<p>{attention_line}{colours}{scale}{usage}{gold}</p>\n"
+        f"{f'<h1>{escape(title)}</h1>' if heading else ''}\n<p>{attention_line}{colours}{scale}{equal}{usage}{gold}</p>\n"
         f"<p><small>{escape(note)}</small></p>\n{sections}\n<script>{SCRIPT}</script>"
     )
     return html_page(title, STYLE, body)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.alignment.figures import save_figure
-from nmt.alignment.page import Example, alignment_table, escape, html_page, spread
+from nmt.alignment.page import EQUAL, Example, alignment_table, escape, html_page, spread
 from nmt.comparison.figures import draw_curves, draw_lengths, draw_pareto, timed_points
 from nmt.comparison.models import (
     CompareOptions,
@@ -61,7 +61,8 @@ EXPLANATIONS = {
     "training": "Target pieces per second, without validation, and duration, as each run recorded them. Compare "
     "numbers per piece for models with the same tokenizer only.",
     "peak RAM": "RAM of a new process that loads the model and translates.",
-    "source length": "Pieces of the baseline's tokenizer, with the end of sentence; groups of about equal size.",
+    "source length": "Pieces of the baseline's tokenizer, with the end of sentence; groups of about equal size. Times "
+    "are for each piece that a model wrote.",
 }
 
 
@@ -182,7 +183,7 @@ def _picture(heading: str, figure: Figure, path: Path, caption: str) -> str:
 def _examples(test: TestSet, rows: Iterable[int], examples: Mapping[str, Mapping[int, Example]]) -> Iterator[str]:
     """Yield the word alignments of the same references by the first run of each model, beside each other."""
     if any(examples.values()):
-        text = "References, force-decoded. A darker cell is a larger weight. Orange outlines are gold links."
+        text = f"References, force-decoded. A darker cell is a larger weight. {EQUAL}Orange outlines are gold links."
         yield f"<h2>Alignments of the same sentences</h2><p>{text}</p>"
         for row in rows:
             texts = f"{escape(test.sources[row])}<br>{escape(test.references[row])}"
