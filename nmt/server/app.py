@@ -221,7 +221,7 @@ class Server:
         finally:
             future.cancel()
 
-    def identified(self, texts: Sequence[str]) -> list[dict[str, Any]]:
+    async def identified(self, texts: Sequence[str]) -> list[dict[str, Any]]:
         """Return the source languages of the models as LibreTranslate lists them, the likeliest first.
 
         Tags of HTML are English, so they do not count.
@@ -230,7 +230,8 @@ class Server:
         if len(sources) == 1:  # nothing to compare the text with
             return [{"language": sources[0], "confidence": 0.0}]
         try:
-            shares = identify(" ".join(map(visible_text, texts)), sources)
+            # In a thread: its model takes a second to load, and a long text takes longer than others should wait.
+            shares = await asyncio.to_thread(lambda: identify(" ".join(map(visible_text, texts)), sources))
         except ImportError:
             fix = "name the source language, or ask the operator to install py3langid"
             raise Refused(400, f"source=auto: this server cannot identify languages; {fix}") from None
@@ -238,13 +239,13 @@ class Server:
             raise Refused(400, f"source=auto: {error.args[0]} cannot be identified; name the source language") from None
         return [{"language": code, "confidence": round(100 * share, 1)} for code, share in shares]
 
-    def pair_of(self, fields: Choice, lines: Sequence[str]) -> tuple[LanguagePair, dict[str, Any] | None]:
+    async def pair_of(self, fields: Choice, lines: Sequence[str]) -> tuple[LanguagePair, dict[str, Any] | None]:
         """Return the languages of a request, and the identified one if the request asks for it."""
         sources = self.languages.sources
         source = fields.source or ("auto" if len(sources) > 1 else sources[0])
         detected = None
         if source == "auto":
-            detected = self.identified(lines)[0]
+            detected = (await self.identified(lines))[0]
             source = detected["language"]
         target = fields.target
         if target is None:
@@ -267,7 +268,7 @@ class Server:
         fields = await self.fields(request, Translate)
         segments = [split_text(text, fields.format) for text in fields.texts]
         lines = [line for part in segments for line in part.lines]
-        (source, target), detected = self.pair_of(fields, lines)
+        (source, target), detected = await self.pair_of(fields, lines)
         if source == target and source in self.languages.sources:  # LibreTranslate returns such texts, too
             results = [Translation(line) for line in lines]
         else:
@@ -297,7 +298,7 @@ class Server:
         texts, prefix = fields.texts, fields.prefix
         details = Details(max(1, fields.n_best), fields.alignments, fields.weights, fields.slots)
         require_few_weights(texts, details)
-        pair, detected = self.pair_of(fields, texts)
+        pair, detected = await self.pair_of(fields, texts)
         model = self.languages.model(*pair, fields.model)
         if fields.slots and (problem := slots_problem(model.translator)):
             raise Refused(400, f"slots: {problem}; remove slots, or use another model")
@@ -323,7 +324,7 @@ class Server:
     async def detect(self, request: Request) -> Response:
         """List the languages that a text may be in."""
         fields = await self.fields(request, Detect)
-        return JSONResponse(self.identified(fields.texts))
+        return JSONResponse(await self.identified(fields.texts))
 
     async def list_languages(self, _: Request) -> Response:
         """List the languages, and the targets of each."""
