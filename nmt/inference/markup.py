@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import chain
 from math import inf
 from typing import NamedTuple
 
@@ -72,64 +72,88 @@ class Tag(NamedTuple):
     """The character of the text that stands for the element."""
 
 
+@dataclass
+class Element:
+    """An HTML element: its start and end tag, equal for a single tag, and the elements within it.
+
+    A tag is empty if it stands before or behind the line: ``<b>one<br>two</b>`` has two lines.
+    """
+
+    first: Tag
+    last: Tag
+    start: int = 0
+    """Index of its start tag in the line."""
+    inside: list[Element] = field(default_factory=list)
+
+    @property
+    def side(self) -> int:
+        """-1 for an element that begins before the line, 1 for one that ends behind it, and 0 for others."""
+        return (not self.last.text) - (not self.first.text)
+
+
 class Fragment(NamedTuple):
-    """The text of a fragment of HTML, and its tags."""
+    """The text of a fragment of HTML, its outermost elements, and the stand-ins of those that are not translated."""
 
     text: str
-    tags: Sequence[Tag]
+    elements: Sequence[Element]
+    stand_ins: frozenset[str]
 
     @classmethod
     def read(cls, line: str) -> Fragment:
-        """Split a fragment of HTML into its text and its tags."""
+        """Split a fragment of HTML into its text and its elements."""
         reader = _Reader(line)
         unclosed = set[str]()
         end = 0
         while match := MARKUP.search(line, end):
-            reader.add(_text(line[end : match.start()]))
+            start = match.start()
+            reader.add(_text(line[end:start]))
             tag = TAG.match(match[0])
-            name = tag[1] + tag[2].lower() if tag else ""
+            name = tag[2].lower() if tag else ""
             end = untranslated_end(line, match, OPAQUE, unclosed) or match.end()
             if end > match.end():
-                reader.keep(line[match.start() : end])
-            elif match[0].endswith("/>") or name in VOID:
-                reader.tags.append(Tag(len(reader.text), match[0]))
-                reader.is_between = reader.is_between or name != "wbr"
-            elif not (name.startswith("/") and reader.merge(name[1:], end)):
-                reader.open(Tag(len(reader.text), match[0], name), match.start())
+                reader.keep(line[start:end])
+            elif tag and tag[1]:
+                reader.close(name, start, end)
+            elif not tag or match[0].endswith("/>") or name in VOID:
+                reader.add_tag(match[0])
+                reader.is_between = reader.is_between or bool(tag and name != "wbr")
+            else:
+                reader.stack.append(reader.add_tag(match[0], name, start=start))
         reader.add(_text(line[end:]))
-        return cls(reader.text, reader.tags)
+        root, *opened = reader.stack
+        for element in opened:
+            element.last = Tag(len(reader.text), "")
+        return cls(reader.text, root.inside, frozenset(reader.stand_ins))
 
     @property
     def plain(self) -> str:
         """The text without elements that are not translated."""
-        return self._stand_ins().sub("", self.text)
+        return self._without_stand_ins(self.text)
 
-    def _stand_ins(self) -> re.Pattern[str]:
-        stand_ins = "".join(tag.stand_in for tag in self.tags)
-        return re.compile(f" ?[{stand_ins}]" if stand_ins else "(?!)")
+    def _without_stand_ins(self, text: str) -> str:
+        return text if self.stand_ins.isdisjoint(text) else re.sub(f" ?[{''.join(self.stand_ins)}]", "", text)
 
     def write(self, translation: Translation) -> Translation:
         """Return a translation of ``text`` as HTML, with all tags and elements, and without an alignment."""
-        stand_ins = self._stand_ins()
         text = ""
         end = 0
-        for start, stop, tag in [*place_tags(translation, self.tags), (len(translation.text), 0, "")]:
-            text += html.escape(stand_ins.sub("", translation.text[end:start]), quote=False) + tag
+        for start, stop, tag in [*place_tags(translation, self), (len(translation.text), 0, "")]:
+            text += html.escape(self._without_stand_ins(translation.text[end:start]), quote=False) + tag
             end = stop
         return replace(translation.without_alignment(), text=text)
 
 
 class _Reader:
-    """The text and tags of a line, as far as they have been read."""
+    """The text and elements of a line, as far as they have been read."""
 
     def __init__(self, line: str) -> None:
         self.line = line
         self.text = ""
-        self.tags = list[Tag]()
         self.is_between = False  # after a single tag, which separates words
+        self.stack = [Element(Tag(0, ""), Tag(0, ""))]  # the elements that are open
+        self.stand_ins = set[str]()
         used = {*line, *html.unescape(line)}
         self._unused = (character for character in map(chr, STAND_INS) if character not in used)
-        self._opened = list[tuple[int, int]]()  # the number of each start tag, and its index in the line
 
     def add(self, text: str) -> None:
         """Add text of the line."""
@@ -140,41 +164,43 @@ class _Reader:
                 self.text += " "
         self.text += text
 
+    def add_tag(self, text: str, name: str = "", stand_in: str = "", start: int = 0) -> Element:
+        """Add and return an element that has this tag only."""
+        tag = Tag(len(self.text) - len(stand_in), text, name, stand_in)
+        self.stack[-1].inside.append(Element(tag, tag, start))
+        return self.stack[-1].inside[-1]
+
     def keep(self, element: str) -> None:
         """Add a stand-in for an element that is not translated."""
         stand_in = next(self._unused, "")
+        self.stand_ins |= {*stand_in}
         self.add(stand_in)
-        self.tags.append(Tag(len(self.text) - len(stand_in), element, stand_in=stand_in))
+        self.add_tag(element, stand_in=stand_in)
 
-    def open(self, tag: Tag, start: int) -> None:
-        """Add a tag that begins at this index of the line, which may open an element."""
-        if tag.name and not tag.name.startswith("/"):
-            self._opened.append((len(self.tags), start))
-        self.tags.append(tag)
+    def close(self, name: str, start: int, end: int) -> None:
+        """End the innermost element of this name with the tag from ``start`` to ``end`` of the line.
 
-    def merge(self, name: str, end: int) -> bool:
-        """Make the innermost element, which ends here, one tag if nothing in it is translated; return whether it did.
-
-        Models lose notes, so they do not read them.
+        Elements within it that are open end where they begin. If nothing in it is translated, it becomes one tag.
         """
-        if not self._opened or self.tags[self._opened[-1][0]].name != name:
-            return False
-        number, start = self._opened.pop()
-        at = self.tags[number].at
-        inside = self.text[at:]
-        if any(map(str.isalpha if name in ("sup", "sub") else str.isalnum, inside)):
-            return False
-        has_kept = any(tag.stand_in for tag in self.tags[number:])
-        is_note = name in NOTES and not re.match(r"\w", self.line[end : end + 1])
-        if inside != inside.strip() if has_kept else inside and not is_note:
-            return False
-        self.text = self.text[:at]
-        del self.tags[number:]
-        if has_kept:
-            self.keep(self.line[start:end])
-        else:
-            self.tags.append(Tag(at, self.line[start:end]))
-        return True
+        tag = Tag(len(self.text), self.line[start:end])
+        if all(element.first.name != name for element in self.stack[1:]):
+            root = self.stack[0]
+            root.inside = [Element(Tag(0, ""), tag, inside=root.inside)]
+            self.stack = [root]
+            return
+        while (element := self.stack.pop()).first.name != name:
+            self.stack[-1].inside += element.inside
+            element.inside = []
+        element.last = tag
+        text = self.text[element.first.at :]
+        has_kept = not self.stand_ins.isdisjoint(text)
+        is_note = name in NOTES and not re.match(r"\w", self.line[end : end + 1])  # models lose notes
+        if any(map(str.isalpha if name in ("sup", "sub") else str.isalnum, text)):
+            return
+        if text == text.strip() if has_kept else is_note or not text:
+            self.text = self.text[: element.first.at]
+            self.stack[-1].inside.pop()
+            (self.keep if has_kept else self.add_tag)(self.line[element.start : end])
 
 
 def markup_step(line: str) -> Steps:
@@ -186,60 +212,8 @@ def markup_step(line: str) -> Steps:
     return translation.each(fragment.write)
 
 
-@dataclass
-class _Element:
-    """An HTML element: the numbers of its start and end tag, equal for a single tag, and the elements within it."""
-
-    first: int
-    last: int
-    inside: list[_Element] = field(default_factory=list)
-
-
 _Placed = tuple[int, int, str] | Iterator["_Placed"]
 """A tag with start and end of what it replaces in the translation, or those of an element."""
-
-
-def _completed(tags: Sequence[Tag], end: int) -> list[Tag]:
-    """Return the tags with empty ones for the tags before and behind the line: ``<b>one<br>two</b>`` has two lines."""
-    opened = list[str]()
-    starts = list[Tag]()
-    for tag in tags:
-        name = tag.name.removeprefix("/")
-        if name == tag.name:
-            opened += [name] if name else []
-        elif name in opened:
-            while opened.pop() != name:
-                pass
-        else:
-            opened.clear()
-            starts.append(Tag(0, "", name))
-    return [*reversed(starts), *tags, *(Tag(end, "", f"/{name}") for name in reversed(opened))]
-
-
-def _tree(tags: Sequence[Tag]) -> list[_Element]:
-    """Return the outermost elements. A start or end tag without its counterpart is an element without content."""
-    stack = [_Element(-1, -1)]
-
-    def close() -> _Element:
-        """Remove the innermost element, whose content belongs to its parent as long as it has no end."""
-        element = stack.pop()
-        stack[-1].inside += element.inside
-        element.inside = []
-        return element
-
-    for number, tag in enumerate(tags):
-        opened = [tags[element.first].name for element in stack[1:]]
-        if tag.name.startswith("/") and tag.name[1:] in opened:
-            while tags[stack[-1].first].name != tag.name[1:]:
-                close()
-            stack.pop().last = number
-        else:
-            stack[-1].inside.append(_Element(number, number))
-            if tag.name and not tag.name.startswith("/"):
-                stack.append(stack[-1].inside[-1])
-    while len(stack) > 1:
-        close()
-    return stack[0].inside
 
 
 def _cut(text: str, units: Sequence[Span]) -> Iterator[tuple[Span, int]]:
@@ -252,78 +226,76 @@ def _cut(text: str, units: Sequence[Span]) -> Iterator[tuple[Span, int]]:
 class _Placement:
     """Finds the places of tags in an aligned translation. Units end at stand-ins, which are linked to themselves."""
 
-    def __init__(self, tags: Sequence[Tag], translation: Translation) -> None:
-        self.tags = tags
+    def __init__(self, fragment: Fragment, translation: Translation) -> None:
         self.translation = translation
         units = aligned_units(translation)
         source, target = [*_cut(translation.source, units.source)], [*_cut(translation.text, units.target)]
         self.source, self.target = [span for span, _ in source], [span for span, _ in target]
-        numbers = {tag.stand_in: number for number, tag in enumerate(tags) if tag.stand_in}
-        columns = {translation.source[start]: i for i, (start, _) in enumerate(self.source)}
+        characters = [translation.source[start] for start, _ in self.source]
+        columns = {character: i for i, character in enumerate(characters) if character in fragment.stand_ins}
         # A word is linked to the first part of another one that is no stand-in.
-        parts = sorted(enumerate(source), key=lambda part: (translation.source[part[1][0][0]] not in numbers, -part[0]))
+        parts = sorted(enumerate(source), key=lambda part: (characters[part[0]] not in columns, -part[0]))
         words = {-1: -1} | {unit: i for i, (_, unit) in parts}
         links = units.links()
         self.links = [words[links[unit]] for _, unit in target]
-        self.kept = dict[int, int]()  # the unit of each stand-in, by the number of its tag
+        self.kept = dict[str, int]()  # the unit of each stand-in
         for j, (start, _) in reversed([*enumerate(self.target)]):
-            if (character := translation.text[start]) in numbers:
-                self.links[j] = columns.get(character, -1)
-                self.kept[numbers[character]] = j
-        self._stand_ins = {*self.kept.values()}
+            if (character := translation.text[start]) in columns:
+                self.links[j] = columns[character]
+                self.kept[character] = j
+        self.linked: list[list[int]] = [[] for _ in self.source]
+        for j, i in enumerate(self.links):
+            if i >= 0:
+                self.linked[i].append(j)
+        self.gains = [-1.0] * len(self.target)  # of each unit for a run without its source
+        for j in self.kept.values():
+            self.gains[j] = -inf
 
-    def place(self, elements: Sequence[_Element], low: int, high: int, around: range) -> Iterator[_Placed]:
+    def place(self, elements: Sequence[Element], low: int, high: int, around: range) -> Iterator[_Placed]:
         """Yield the places of elements between the target units ``low`` and ``high``.
 
         ``around`` are the source units of their parent. Elements may change their order, but never overlap. One that
         goes on beyond the line begins or ends with it.
         """
         taken = set[int]()
-        placed: list[tuple[int, bool, int, _Element, int]] = []
-        points = list[_Element]()
+        placed: list[tuple[int, bool, int, Element, int]] = []
+        points = list[tuple[int, Element]]()
         bounds = [low, high]
-        for element in sorted(elements, key=lambda element: not self._goes_on(element)):
+        others = self.gains[low:high]
+        for number, element in sorted(enumerate(elements), key=lambda item: not item[1].side):
             covered = self._covered(element)
-            side = self._goes_on(element)
+            run = (low, low)
             if covered and covered == around and not taken:
                 run = (low, high)
-            else:
-                gains = [-inf if j in taken else self._gain(j, covered) for j in range(low, high)]
-                run = self._run(gains, low, side)
-            if side:
-                bounds[side > 0] = run[side < 0]
-            elif self.tags[element.first].stand_in or run[0] == run[1]:
-                points.append(element)
+            elif element.side or (covered and not element.first.stand_in):
+                gains = others.copy()
+                for j in chain.from_iterable(self.linked[i] for i in covered):
+                    if low <= j < high and j not in taken:
+                        # A run has all of its own stand-ins that it can have, and no others.
+                        gains[j - low] = 1 if self.gains[j] == -1 else len(self.target) + 1
+                run = self._run(gains, low, element.side)
+            if element.side:
+                bounds[element.side > 0] = run[element.side < 0]
+            elif element.first.stand_in or run[0] == run[1]:
+                points.append((number, element))
                 continue
             taken.update(range(*run))
-            placed.append((run[0], run[0] < run[1], element.first, element, run[1]))
-        for element in points:
-            at = self.kept.get(element.first, -1)
-            if at < 0:
-                at = self._index(self.tags[element.first].at)
-            at = min(max(at, bounds[0]), bounds[1])
-            at = max([at, *(stop for start, _, _, _, stop in placed if start < at < stop)])
-            placed.append((at, False, element.first, element, at))
+            others[run[0] - low : run[1] - low] = [-inf] * (run[1] - run[0])
+            placed.append((run[0], run[0] < run[1], number, element, run[1]))
+        runs = [(start, stop) for start, _, _, _, stop in placed]
+        for number, element in points:
+            at = self.kept.get(element.first.stand_in, -1)
+            at = min(max(self._index(element.first.at) if at < 0 else at, bounds[0]), bounds[1])
+            at = max([at, *(stop for start, stop in runs if start < at < stop)])
+            placed.append((at, False, number, element, at))
         for start, _, _, element, stop in sorted(placed, key=lambda item: item[:3]):
             yield self._with_inside(element, start, stop, range(low, high))
 
-    def _goes_on(self, element: _Element) -> int:
-        """Return -1 for an element that begins before the line, 1 for one that ends behind it, and 0 for others."""
-        return (not self.tags[element.last].text) - (not self.tags[element.first].text)
-
-    def _gain(self, j: int, covered: range) -> float:
-        """Return what a target unit adds to a run for ``covered``, which has its own stand-ins and no others."""
-        is_inside = self.links[j] in covered
-        if j in self._stand_ins:
-            return len(self.target) + 1 if is_inside else -inf
-        return 1 if is_inside else -1
-
-    def _with_inside(self, element: _Element, start: int, stop: int, parent: range) -> Iterator[_Placed]:
-        first = self.tags[element.first]
-        last = self.tags[element.last]
+    def _with_inside(self, element: Element, start: int, stop: int, parent: range) -> Iterator[_Placed]:
+        first, last = element.first, element.last
         covered = self._covered(element)
         if start == stop:
-            if self.kept.get(element.first) == start:
+            if self.kept.get(first.stand_in) == start:
                 yield *self.target[start], first.text
                 return
             at, before, after = self._point(first, start, parent)
@@ -341,17 +313,16 @@ class _Placement:
         yield self.place(element.inside, start, stop, covered)
         yield closing, closing, last.text
 
-    def _covered(self, element: _Element) -> range:
-        start = self.tags[element.first].at
-        stop = self.tags[element.last].at
+    def _covered(self, element: Element) -> range:
+        start, stop = element.first.at, element.last.at
         return overlapping(self.source, start, stop) if start < stop else range(0)
 
     def _run(self, gains: Sequence[float], low: int, side: int) -> tuple[int, int]:
         """Return the run of units from ``low`` with the largest sum of ``gains``; with a ``side``, it begins there."""
+        first, length = low, len(gains)
         if side:
-            sums = [*accumulate(gains[::-side], initial=0.0)]
-            length = sums.index(max(sums))
-            return (low, low + length) if side < 0 else (low + len(gains) - length, low + len(gains))
+            edge = [(length + 1.0) ** 2]  # more than all others
+            gains, low = ([*edge, *gains], low - 1) if side < 0 else ([*gains, *edge], low)
         best = (0.0, low, low)
         start, total = low, 0.0
         for j, gain in enumerate(gains, low):
@@ -361,7 +332,7 @@ class _Placement:
                 total = 0
             if total > best[0] or (total == best[0] and start == best[1]):
                 best = (total, start, j + 1)
-        return best[1], best[2]
+        return max(best[1], first), min(best[2], first + length)
 
     def _index(self, position: int) -> int:
         """Return the target unit before which a tag at this index of the source belongs."""
@@ -387,15 +358,14 @@ class _Placement:
         return (self.target[index][0] if self.target else 0), "", right if right.isspace() else ""
 
 
-def place_tags(translation: Translation, tags: Sequence[Tag]) -> Iterator[tuple[int, int, str]]:
-    """Yield each of the ``tags`` of the source with start and end of the part of the translation that it replaces.
+def place_tags(translation: Translation, fragment: Fragment) -> Iterator[tuple[int, int, str]]:
+    """Yield each tag of the source with start and end of the part of the translation that it replaces, in order.
 
-    They are in order. An element stands around the words that are aligned to its content, and around its stand-ins. If
-    it has neither, it is empty and stands beside the translation of its neighbours. Elements stay within their parents.
+    An element stands around the words that are aligned to its content, and around its stand-ins. If it has neither, it
+    is empty and stands beside the translation of its neighbours. Elements stay within their parents.
     """
-    tags = _completed(tags, len(translation.source))
-    placement = _Placement(tags, translation)
-    everything = placement.place(_tree(tags), 0, len(placement.target), range(len(placement.source)))
+    placement = _Placement(fragment, translation)
+    everything = placement.place(fragment.elements, 0, len(placement.target), range(len(placement.source)))
     stack: list[Iterator[_Placed]] = [everything]  # Python limits the depth of calls
     end = 0
     while stack:

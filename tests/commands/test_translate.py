@@ -202,7 +202,7 @@ def test_a_source_too_long_for_the_attention_is_named(short_model: Path, files: 
         assert error.count("warning: src:2: source of ") == count
         if command is not evaluate:
             assert [bool(line) for line in lines] == [True, False, True]
-    page = f"<p>a<p>{'dog ' * 30}"
+    page = f"<p>a<p>{'dog ' * 30}\n"
     lines, error = call(translate, f"model={short_model}", "format=html", stdin=page.encode())
     assert lines[0].endswith(f"<p>{'dog ' * 30}") and "warning: <stdin>: sentence 2: source of " in error
 
