@@ -26,6 +26,7 @@ HELP = """nmt-compare: compare models on the same test set; writes a report, res
 
   nmt-compare attention=none,bahdanau,memory seed=1,2,3 name=report    train all nine runs, then compare three models
   nmt-compare attention=none,memory name=report training.max_epochs=2  any setting of nmt-train
+  nmt-compare attention=luong,memory attention.slots=16 name=report    a setting of the attentions that have it
   nmt-compare 'models=[runs/a,runs/b]' name=report                     compare finished runs, or all runs of a sweep
   nmt-compare 'models=[runs/a,runs/b]' baseline=runs/b 'engines=[onnx]' 'beams=[1,4,8]' name=report
 

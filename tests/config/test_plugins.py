@@ -95,3 +95,11 @@ def test_wrong_setting_of_a_plugin_is_named(words: list[str], settings: str, key
 def test_wrong_result_of_a_data_source_is_reported(package: str, function: str, key: str) -> None:
     data = {"_target_": f"{package}.{function}", "lowercase": False}
     expect_error(key, load_pairs, build(DataSettings, data), trust=[package])
+
+
+def test_a_class_passes_the_settings_of_its_base_class_on() -> None:
+    words = ["attention=none", "attention._target_=attention.test_own_attentions.Rest", "trust=[attention]"]
+    config = train_config([*words, "attention.temperature=2.0", "attention.write_score=sigmoid"])
+    assert config.attention["write_score"] == "sigmoid"
+    for wrong in "attention.write_scores=sigmoid", "attention.write_score=tanh":
+        assert refusal(train_config, [*words, wrong]).startswith(f"{wrong}: ")
