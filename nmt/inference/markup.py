@@ -304,14 +304,21 @@ class _Placement:
             yield at, at, (last.text if last is not first else "") + after
             return
         opening = self.target[start][0]
+        is_within = last.at < self.source[covered[-1]][1]  # a word, such as before the full stop
+        while is_within and stop - 1 > start and self._is_mark(stop - 1):
+            stop -= 1
         closing = self.target[stop - 1][1]
         if first.at > self.source[covered[0]][0]:  # inside a word, such as after a quotation mark
             opening = (core_span(self.translation.text, *self.target[start]) or (opening, 0))[0]
-        if last.at < self.source[covered[-1]][1]:
+        if is_within:
             closing = (core_span(self.translation.text, *self.target[stop - 1]) or (0, closing))[1]
         yield opening, opening, first.text
         yield self.place(element.inside, start, stop, covered)
         yield closing, closing, last.text
+
+    def _is_mark(self, j: int) -> bool:
+        """Return whether a target unit has no letters, digits or stand-ins."""
+        return self.gains[j] == -1 and not core_span(self.translation.text, *self.target[j])
 
     def _covered(self, element: Element) -> range:
         start, stop = element.first.at, element.last.at

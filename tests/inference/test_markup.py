@@ -183,6 +183,7 @@ def test_pages_of_a_random_model_keep_all_but_their_text(parts: list[list[list[s
         # A mark that ends a word stays behind what stands before it.
         ("a dog <a id=n></a>.", "ein Hund.", "0-0 1-1", "ein Hund <a id=n></a>."),
         ("a dog<img>, b", "ein Hund , b", "0-0 1-1 1-2 2-3", "ein Hund<img> , b"),
+        ("a <b>dog</b><img>.", "ein Hund .", "0-0 1-1 1-2", "ein <b>Hund</b><img> ."),
         ("a dog<sup>1</sup>.", "ein Hund.", "0-0 1-1", "ein Hund<sup>1</sup>."),
         ("a <b>dog</b><br>.", "ein Hund.", "0-0 1-1", "ein <b>Hund</b><br>."),
         # The number of a footnote stays beside its word; one within a word does not.
