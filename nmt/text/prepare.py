@@ -165,10 +165,12 @@ def read_settings(folder: Path) -> PreparedSettings:
         require_format(stored.get("format"), FORMAT, name=folder / SETTINGS_FILE, fix=FIX)
         content = {key: value for key, value in stored.items() if key != "checksum"}
         valid = stored.get("checksum") == settings_checksum(content) and not any(problems(stored, PreparedSettings, ""))
+        counted_files = {f"{part}.arrow" for part in stored["pair_counts"]}
+        valid = valid and counted_files >= stored["checksums"].keys() - {*TOKENIZER_FILES}
         # An interpolation in a name of a file would be replaced when it is saved in config.yaml.
         if valid and not any("${" in str(value) for value in stored["tokenizer"].values()):
             return build(PreparedSettings, stored)
-    except (OSError, ValueError, AttributeError):  # AttributeError: not an object
+    except (OSError, ValueError, AttributeError, KeyError):  # AttributeError: not an object
         pass
     raise UserError(f"data.folder={folder}: its {SETTINGS_FILE} is damaged; {FIX}")
 

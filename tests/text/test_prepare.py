@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from nmt.data.filters import Duplicates, Filters
 from nmt.data.links import Pair
 from nmt.text import prepare as module
 from nmt.text.coverage import PairCounts
-from nmt.text.prepare import Overlap, open_prepared, prepare, sample_pairs
+from nmt.text.prepare import SETTINGS_FILE, Overlap, open_prepared, prepare, sample_pairs, settings_checksum
 
 
 def test_a_large_corpus_is_sampled_evenly_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,3 +86,15 @@ def test_preparing_stores_and_prints_the_counts(
         )
         assert counts.lines()[1] == message
     assert prepared.pair_counts["train"].overlap_lines() == []
+
+
+@pytest.mark.parametrize("counts", [None, {}, {"valid": {}}])
+def test_text_without_its_counts_is_refused_before_it_is_trained_on(tmp_path: Path, counts: object) -> None:
+    prepare(
+        {"train": [Pair("a small dog", "ein Hund")] * 20}, Filters(), replace(SETTINGS, vocab_size=(280, 280)), tmp_path
+    )
+    stored = json.loads((tmp_path / SETTINGS_FILE).read_text())
+    del stored["checksum"], stored["pair_counts"]
+    stored |= {} if counts is None else {"pair_counts": counts}
+    (tmp_path / SETTINGS_FILE).write_text(json.dumps(stored | {"checksum": settings_checksum(stored)}))
+    expect_error("data.folder", open_prepared, tmp_path)
