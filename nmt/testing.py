@@ -483,7 +483,7 @@ def cost(
         for phase in PHASES:
             call = prepare(built, phase, torch.randn(1, length, state_size), torch.randn(1, queries, query_size))
             call.run()  # loads libraries
-            repeats = max(1, min(1_000, int(0.05 / seconds_per_call(call.run, 1))))
+            repeats = max(1, min(1_000, int(0.02 / seconds_per_call(call.run, 1))))
             ms[phase][length] = 1_000 * min(seconds_per_call(call.run, repeats) for _ in range(rounds))
             if phase == "look-up":
                 memory_mb[length] = call.memory_bytes / 2**20

@@ -42,8 +42,9 @@ from nmt.errors import Interrupted
 from nmt.training.data import CorpusBatches
 from nmt.training.task import TranslationTask
 
-TRANSFORMER = ["encoder=transformer", "decoder=transformer", "encoder.layers=1", "decoder.layers=1", "schedule=linear"]
-TRANSFORMER += ["decoder.self_attention=linear", "encoder.feedforward_size=8", "decoder.feedforward_size=8"]
+TRANSFORMER = ["encoder=transformer", "decoder=transformer", "encoder.layers=1", "decoder.layers=2", "schedule=linear"]
+TRANSFORMER += [f"{part}.feedforward_size=8" for part in ("encoder", "decoder")]
+TRANSFORMER += ["attention=nested_memory", "decoder.self_attention=linear"]
 PLATEAU = ["schedule=plateau", "schedule.patience=0", "training.monitor=valid_loss", "optimizer.lr=20"]
 PLATEAU += ["schedule.warmup_steps=1", "training.max_epochs=5", "training.decode_sentences=0"]
 STEPS = ["training.max_epochs=null", "training.max_steps=30", "schedule=linear", "training.ema_decay=0.9"]
