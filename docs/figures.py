@@ -139,7 +139,7 @@ def matrices(model: Seq2Seq) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def draw(write: np.ndarray, read: np.ndarray, alignment: np.ndarray, path: Path, *, note: str) -> None:
-    """Draw the three matrices side by side, in the colours of heatmaps; each has its own scale."""
+    """Draw the three matrices side by side, in the colours of heatmaps; each has its own scale and bar."""
     figure = Figure(figsize=(9.6, 3.7), layout="constrained")
     FigureCanvasAgg(figure)
     source, target, slots = [*SOURCE, "</s>"], [*SOURCE[::-1], "</s>"], [str(slot + 1) for slot in range(len(write))]
@@ -159,7 +159,10 @@ def draw(write: np.ndarray, read: np.ndarray, alignment: np.ndarray, path: Path,
             continue
         scale = Scale(float(np.abs(matrix).max()) or 1.0, signed=bool(matrix.min() < 0))
         colours = ListedColormap(scale.table)
-        axes.imshow(matrix, aspect="auto", interpolation="nearest", cmap=colours, vmin=scale.low, vmax=scale.limit)
+        shown: Any = {"cmap": colours, "vmin": scale.low, "vmax": scale.limit}
+        image = axes.imshow(matrix, aspect="auto", interpolation="nearest", **shown)
+        bar = figure.colorbar(image, ax=axes, location="bottom", aspect=40, ticks=[scale.low, scale.limit])
+        bar.ax.set_xticklabels([f"{limit:.2g}" for limit in (scale.low, scale.limit)], fontsize=7)
         for set_ticks, labels in ((axes.set_xticks, columns), (axes.set_yticks, lines)):
             step = -(-len(labels) // 16)
             set_ticks(range(0, len(labels), step), labels[::step], fontsize=7)
