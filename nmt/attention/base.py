@@ -223,35 +223,30 @@ def softmax_over_source(scores: Tensor, values: Tensor, mask: Tensor, memory: Me
 
 def require_shapes(attention: Attention, states: Tensor, mask: Tensor, query: Tensor) -> None:
     """Write, read and align once. Raise ValueError if a method returns a tensor of another shape than it must."""
-    for method, tensor, letters, shape in _results(attention, states, mask, query):
-        actual = tuple(getattr(tensor, "shape", ()))
-        wanted = tuple(real if size is None else size for real, size in zip(actual, shape, strict=False))
-        if actual != wanted or len(actual) != len(shape):
-            expected = ", ".join(
-                letter if size is None else str(size) for letter, size in zip(letters, shape, strict=True)
-            )
-            raise ValueError(f"{method} returns shape {actual}, must be ({', '.join(letters)}) = ({expected})")
+    sizes = {"B": mask.shape[0], "S": mask.shape[1], "Q": query.shape[1], "D": attention.context_size}
+    for method, tensor, letters in _results(attention, states, mask, query):
+        shape = tuple(tensor.shape)
+        if [sizes.get(letter, size) for letter, size in zip(letters, (*shape, -1, -1, -1), strict=False)] != [*shape]:
+            wanted = ", ".join(f"{letter}={sizes[letter]}" if letter in sizes else letter for letter in letters)
+            raise ValueError(f"{method} returns shape {shape}, must be ({wanted})")
+        if method == "write":
+            sizes["R"] = shape[1]
 
 
-def _results(
-    attention: Attention, states: Tensor, mask: Tensor, query: Tensor
-) -> Iterator[tuple[str, Tensor, str, tuple[int | None, ...]]]:
-    """Yield the result of each method with the letters and sizes of its shape; None: any size."""
-    rows, source, queries = *mask.shape, query.shape[1]
-    kind = type(attention)
-    if kind.update is not Attention.update:
+def _results(attention: Attention, states: Tensor, mask: Tensor, query: Tensor) -> Iterator[tuple[str, Tensor, str]]:
+    """Yield what each method returns, with the letters of its shape."""
+    if type(attention).update is not Attention.update:
         weights, values, *_ = attention.update(_empty(states, trace=False), states, mask)
-        yield "update", weights, "BSR", (rows, source, None)
-        yield "update", values, "BSD", (rows, source, attention.context_size)
+        yield "update", weights, "BSR"
+        yield "update", values, "BSV"
     memory = attention.write(states, mask, trace=True)
-    yield "write", memory.slots, "BRD", (rows, None, None)
-    slots = memory.slots.shape[1]
-    if kind.read_weights is not Attention.read_weights:
-        yield "read_weights", attention.read_weights(query, memory), "BQR", (rows, queries, slots)
+    yield "write", memory.slots, "BRV"
+    if type(attention).read_weights is not Attention.read_weights:
+        yield "read_weights", attention.read_weights(query, memory), "BQR"
     context, weights = attention.read(query, memory)
-    yield "read", context, "BQD", (rows, queries, attention.context_size)
-    yield "read", weights, "BQR", (rows, queries, slots)
-    yield "align", attention.align(weights, memory), "BQS", (rows, queries, source)
+    yield "read", context, "BQD"
+    yield "read", weights, "BQR"
+    yield "align", attention.align(weights, memory), "BQS"
 
 
 def require_queries(query: Tensor) -> None:

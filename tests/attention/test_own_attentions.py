@@ -231,7 +231,7 @@ def test_mistake_is_reported_by_the_right_law(kind: type[Attention]) -> None:
 @pytest.mark.parametrize(
     ("kind", "inside", "problem"),
     [
-        (WrongSize, False, r"update returns shape \(3, 2, 8\), must be \(B, S, D\) = \(3, 2, 6\); "),
+        (WrongSize, False, r"read returns shape \(3, 4, 8\), must be \(B=3, Q=4, D=6\); "),
         (NoSourceAxis, False, r"update returns shape \(3, 3\), "),
         (NoQueryAxis, False, r"read_weights returns shape \(3, 3\), "),
         (NoQueryAxis, True, r"read returns shape \(3, 6, 8\), "),
