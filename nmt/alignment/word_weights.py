@@ -64,8 +64,15 @@ class Units(NamedTuple):
     """Weight (J, I) of each source unit for each target unit."""
 
     def links(self) -> list[int]:
-        """Return the source unit of each target unit, −1 for one without weights."""
-        return [int(row.argmax()) if row.any() else -1 for row in self.weights]
+        """Return the source unit of each target unit, −1 for one without weights.
+
+        It is the one that gives the target unit the largest share of all its weight. Long words and full stops have
+        weight in many rows. A tenth of the mean is added to each sum, so that units with hardly any weight get no link.
+        """
+        sums = self.weights.sum(axis=0)
+        shares = self.weights / (sums + 0.1 * sums.mean() if sums.any() else 1.0)
+        links: list[int] = np.where(shares.any(axis=1), shares.argmax(axis=1), -1).tolist() if shares.size else []
+        return links or [-1] * len(self.target)
 
 
 def aligned_units(translation: AlignedTranslation, *, split: bool = True) -> Units:

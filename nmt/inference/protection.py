@@ -1,38 +1,25 @@
-"""The step for terms and placeholders: the model reads stand-ins, and the translation gets the text."""
+"""The step for text that a translation must contain: glossary terms, and text that it keeps as it is."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from html import unescape
 from typing import NamedTuple
 
-from nmt.data.words import Span, mapped
+import numpy as np
+
+from nmt.data.words import Span, mapped, overlaps
+from nmt.inference.markup import MARKUP
 from nmt.inference.steps import Step, Steps
-from nmt.inference.terms import Edit, EditedText, Required, write_terms
+from nmt.inference.terms import CLOSING, OPENING, Edit, EditedText, Kept, Placing, Required, apply_edits
 from nmt.inference.translation import Translation
 from nmt.text.glossary import Glossary
-from nmt.text.writing import UNSPACED, LazyPattern
+from nmt.text.placeholders import KeptText
 
-AFTER_ADDRESS = r"\u3001-\u3003\u3008-\u301f\uff01-\uff1f"  # marks of Chinese and Japanese, which need no spaces
-LETTER = rf"[^\W{UNSPACED.pattern[1:-1]}]"
-ADDRESS = rf"(?<![a-zA-Z0-9_])(?:https?://|www\.)[^\s<>\"'`{AFTER_ADDRESS}]*[\w/]"
-# No pattern reads far ahead from every start, so hostile lines take linear time.
-PLACEHOLDER = LazyPattern(
-    r"""
-    [\U000f0000-\U000fffff]                                        # for private use, such as an element of HTML
-  | `[^`]+`                                                        # code
-  | ADDRESS
-  | (?<![.+-])(?<!LETTER)(?:[.+-]|LETTER){1,64}@(?:-|LETTER){1,64}(?:\.(?:-|LETTER){1,64})+  # an e-mail address
-  | \$?(?<!\{)\{{1,2}[^{}\s]{0,100}\}{1,2}                         # a field of Python, JavaScript, …
-  | (?<!\d)%(?:\(\w{1,100}\)|\d{1,3}\$)?[-+\#0]{0,3}\d{0,3}(?:\.\d{1,3})?[sdiufgxXeEcr@](?![a-zA-Z]{2})  # of printf
-  | &(?:[a-zA-Z]{1,30}|\#\d{1,7}|\#x[0-9a-fA-F]{1,6});             # a character of HTML
-  | (?P<number>(?<!\w)(?<!\d[.,:٫٬])\d+(?:[.,:٫٬/-]\d+)*(?!\w))
-    """.replace("ADDRESS", ADDRESS).replace("LETTER", LETTER),
-    re.VERBOSE,
-)
-ELEMENT = LazyPattern("[\U000f0000-\U000fffff]")
+PAIRS = frozenset({"()", "[]", "{}", '""', "''", "“”", "‘’", "«»", "„“", "<>"})
 
 
 class Protected(NamedTuple):
@@ -40,55 +27,166 @@ class Protected(NamedTuple):
 
     text: str
     required: Sequence[Required]
+    kept: Sequence[Kept]
     origins: Sequence[Span]
     """The part of the original line that each character of ``text`` comes from."""
 
 
-def term_step(pattern: LazyPattern | None, glossary: Glossary | None) -> Step:
-    """Return the step that writes the terms of a glossary, and keeps text that has the ``pattern``."""
+def term_step(kept_text: KeptText | None, glossary: Glossary | None, *, letters: bool) -> Step:
+    """Return the step that writes the terms of a glossary and keeps some text; see ``protect``."""
 
     def step(line: str) -> Steps:
-        protected = protect(line, pattern, glossary)
+        protected = protect(line, kept_text, glossary, letters=letters)
         [translation] = yield [protected.text]
         if not protected.text:  # nothing is left to translate
             return replace(translation, text=line.strip())
-        if translation.alignment is None or not protected.required:
+        if translation.alignment is None or not (protected.required or protected.kept):
             return translation
         return translation.each(lambda best: complete(best, protected, line))
 
     return step
 
 
+def protect(line: str, kept_text: KeptText | None, glossary: Glossary | None, *, letters: bool = True) -> Protected:
+    """Return a line without the text that its translation keeps, and all that the translation must contain.
+
+    If the model has ``letters``, a line without letters becomes empty, because it needs no translation. A number within
+    a term of the glossary belongs to the term. A term does not match around text that was taken out.
+    """
+    groups = [*_groups(line, kept_spans(line, kept_text, glossary))]
+    edited = EditedText(line, [_cut(line, parts[0][1][0], parts[-1][1][1]) for parts in groups])
+    text = edited.text
+    if kept_text and letters and not any(map(str.isalpha, text)):
+        return Protected("", [], [], [])
+    gaps = edited.starts[:-1]
+    kept = [
+        Kept(at, parts, line[: parts[0][1][0]][-1:], line[parts[-1][1][1] :][:1])
+        for at, parts in zip(gaps, groups, strict=True)
+    ]
+    required = [
+        Required(term.start, term.stop, term.target, term.capital)
+        for term in (glossary.matches(text) if glossary else ())
+        if bisect_right(gaps, term.start) == bisect_left(gaps, term.stop)
+    ]
+    return Protected(text, required, kept, edited.origins)
+
+
+def uncut_spans(kept_text: KeptText | None, line: str) -> list[Span]:
+    """Return the parts of a line in which no sentence ends."""
+    return [match.span() for match in kept_text.matches(line)] if kept_text else []
+
+
+def kept_spans(line: str, kept_text: KeptText | None, glossary: Glossary | None) -> list[Span]:
+    """Return the parts of a line that its translation keeps."""
+    matches = kept_text.matches(line) if kept_text else []
+    terms: list[Span] = []
+    if glossary and any(match.lastgroup == "number" for match in matches):
+        terms = [(term.start, term.stop) for term in glossary.matches(line)]
+    spans = [match.span() for match in matches]
+    inside = overlaps(terms, spans)
+    return [
+        span
+        for match, span, within in zip(matches, spans, inside, strict=True)
+        if match.lastgroup != "number" or not any(terms[n][0] <= span[0] and span[1] <= terms[n][1] for n in within)
+    ]
+
+
+def _groups(line: str, spans: Sequence[Span]) -> Iterator[list[tuple[str, Span]]]:
+    """Yield neighbouring texts, between which no letter or digit stands, with the marks between them.
+
+    Brackets and quotation marks around a group belong to it.
+    """
+    groups = list[list[Span]]()
+    for span in spans:
+        if groups and not any(map(str.isalnum, line[groups[-1][-1][1] : span[0]])):
+            groups[-1].append((groups[-1][-1][1], span[1]))
+        else:
+            groups.append([span])
+    for group in groups:
+        (start, _), (_, stop) = group[0], group[-1]
+        while start and line[start - 1] + line[stop : stop + 1] in PAIRS:
+            start, stop = start - 1, stop + 1
+        if (mark := line[stop : stop + 1]) in CLOSING and line[:start].rstrip()[-1:] == mark:
+            stop += 1  # such as the second comma of a pair
+        group[0], group[-1] = (start, group[0][1]), (group[-1][0], stop)
+        if len(group) == 1:
+            group[0] = (start, stop)
+        yield [(line[slice(*span)], span) for span in group]
+
+
+def _cut(line: str, start: int, stop: int) -> Edit:
+    """Return the edit that takes a part out of a line, with one of the blanks beside it."""
+    before, after = line[:start][-1:], line[stop:][:1]
+    if not before.strip() or before in OPENING:
+        if after.isspace():
+            return Edit(start, stop + 1, "")
+        if before.isspace() and (not after or after in CLOSING):
+            return Edit(start - 1, stop, "")
+    return Edit(start, stop, " " if before.isalnum() and after.isalnum() else "")
+
+
+def lost_step(kept_text: KeptText, glossary: Glossary | None, *, markup: bool) -> Step:
+    """Return the step that compares a line with its translation, and names the kept texts and terms that it lost.
+
+    It counts them in the line and in the finished translation, whatever other steps have written. In HTML, tags count.
+    """
+
+    def step(line: str) -> Steps:
+        [translation] = yield [line]
+        plain = _plain(line) if markup else line
+        kept = Counter(plain[slice(*span)] for span in kept_spans(plain, kept_text, glossary))
+        kept.update(MARKUP.findall(line) if markup else ())
+        required = protect(plain, kept_text, glossary).required if glossary else []
+        if not kept and not required:
+            return translation
+        terms = Counter(item.text for item in required)
+        n_best = [replace(best, lost=lost(best.text, kept, terms)) for best in translation.n_best or [translation]]
+        return replace(n_best[0], n_best=translation.n_best and n_best)
+
+    def lost(text: str, kept: Counter[str], terms: Counter[str]) -> list[str]:
+        plain = _plain(text) if markup else text
+        found = Counter(match[0] for match in kept_text.matches(plain))
+        found.update(MARKUP.findall(text) if markup else ())
+        # A text may stand beside a character with which it is another one, as :name in a:name.
+        lost_texts = [
+            it for it, count in kept.items() if found[it] < count and (it.isdigit() or plain.count(it) < count)
+        ]
+        letters = "".join(plain.split()).lower()
+        return lost_texts + [it for it, count in terms.items() if letters.count("".join(it.split()).lower()) < count]
+
+    return step
+
+
+def _plain(page: str) -> str:
+    """Return the text of HTML."""
+    return unescape(MARKUP.sub("", page))
+
+
 def complete(translation: Translation, protected: Protected, line: str) -> Translation:
     """Return a translation of protected text with all that it must contain, aligned to the ``line``."""
-    written = write_terms(translation, protected.required)
-    spans = [mapped(protected.origins, *span) for span in written.source_spans]
-    return replace(written, source=line, source_spans=spans)
+    placing = Placing(translation)
+    placing.write(protected.required)
+    edits = [it._replace(source=it.source and mapped(protected.origins, *it.source)) for it in placing.edits]
+    placing.edits.clear()
+    for kept in protected.kept:
+        placing.insert_kept(kept)
+    spans = [mapped(protected.origins, *span) for span in translation.source_spans]
+    parts = [part for kept in protected.kept for part in kept.parts]
+    widened = _with_source_tokens(replace(translation, source=line, source_spans=spans), parts)
+    return apply_edits(widened, edits + placing.edits)
 
 
-def protect(line: str, pattern: LazyPattern | None, glossary: Glossary | None) -> Protected:
-    """Return a line with stand-ins for the matches of ``pattern``, and the text that its translation must contain.
-
-    Numbers stay: models copy them, or know their words. A line with such text only becomes empty, because it needs no
-    translation.
-    """
-    stand_ins = (number for number in map(str, count(1)) if number not in line)
-    found: list[re.Match[str]] = [] if pattern is None else [*pattern.finditer(line)]
-    matches = [(match, "" if match.lastgroup else next(stand_ins)) for match in found]
-    edited = EditedText(line, [Edit(*match.span(), stand_in or match[0]) for match, stand_in in matches])
-    text = edited.text
-    required = [
-        Required(start, start + len(stand_in or match[0]), match[0], stand_in)
-        for start, (match, stand_in) in zip(edited.starts, matches, strict=False)  # the last one is the end
-    ]
-    if required and not any(
-        text[at].isalnum() and not any(item.start <= at < item.stop for item in required) for at in range(len(text))
-    ):
-        return Protected("", [], [])
-    for term in glossary.matches(text) if glossary else ():
-        # Whole numbers within a term belong to it.
-        others = [it for it in required if it.stand_in or it.start < term.start or term.stop < it.stop]
-        if not any(item.start < term.stop and term.start < item.stop for item in others):
-            required = others
-            required.append(Required(term.start, term.stop, term.target, capital=term.capital))
-    return Protected(text, required, edited.origins)
+def _with_source_tokens(translation: Translation, parts: Sequence[tuple[str, Span]]) -> Translation:
+    """Return the translation with these parts of its source as further source tokens, without weights."""
+    assert translation.alignment is not None
+    tokens, spans = [*translation.source_tokens], [*translation.source_spans]
+    columns = list[int]()
+    column = 0
+    for added, (text, span) in enumerate(parts):
+        while column + added < len(spans) and spans[column + added][0] < span[0]:
+            column += 1
+        columns.append(column)
+        tokens.insert(column + added, f"▁{text.strip()}")
+        spans.insert(column + added, span)
+    alignment = np.insert(translation.alignment, columns, 0, axis=1)
+    return replace(translation, source_tokens=tokens, source_spans=spans, alignment=alignment)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from nmt.alignment.word_weights import aligned_units, is_mark
-from nmt.data.words import Span, mapped, overlapping
+from nmt.data.words import Span, mapped, overlaps
 from nmt.inference.steps import Step, Steps
 from nmt.inference.translation import Translation
 from nmt.text.specials import UNK
@@ -31,10 +33,20 @@ class Required(NamedTuple):
     """Index of its first character in the source."""
     stop: int
     text: str
-    stand_in: str = ""
-    """Text that the model reads there; empty: the source as it was."""
     capital: bool = False
     """Whether its first letter is a capital if it is the first word of the translation."""
+
+
+class Kept(NamedTuple):
+    """Neighbouring texts that were taken out of a line, and that its translation keeps."""
+
+    at: int
+    """Index in the text that the model reads."""
+    parts: Sequence[tuple[str, Span]]
+    """Each text, with the marks and blanks before it, and its place in the line."""
+    left: str
+    """The character before them in the line; empty at its start."""
+    right: str
 
 
 class Edit(NamedTuple):
@@ -47,78 +59,142 @@ class Edit(NamedTuple):
     """The part of the source that inserted text is linked to."""
 
 
-def write_terms(translation: Translation, required: Sequence[Required]) -> Translation:
-    """Return the translation with all ``required`` texts, each as often as it is required.
-
-    A text, or its stand-in, stays where the translation has it. Other texts replace the words that are aligned to their
-    source, or are inserted beside the words that are aligned to its neighbours.
-    """
-    text = translation.text
-    units = aligned_units(translation)
-    links = units.links()
-    editor = _Editor(text, units.target)
-    # The longest text first: "York" must not take the end of "New York".
-    for item in sorted(required, key=lambda item: -len(item.stand_in or item.text)):
-        columns = overlapping(units.source, item.start, item.stop)
-        strength = units.weights[:, columns].sum(axis=1)
-        aligned = [j for j, i in enumerate(links) if i in columns]
-        span = editor.occurrence(item.stand_in or item.text, strength) or editor.run(aligned, strength)
-        if span is None:
-            at, new = editor.insertion(item.text, insertion_index(links, columns[0], columns[-1] + 1))
-            editor.edits.append(Edit(at, at, new, (item.start, item.stop)))
-        else:
-            is_first = not any(map(str.isalnum, text[: span[0]]))
-            new = item.text[0].title() + item.text[1:] if item.capital and is_first else item.text
-            editor.edits.append(Edit(*span, new))
-    for stand_in in {item.stand_in for item in required} - {""}:
-        while span := editor.occurrence(stand_in, np.zeros(len(links))):
-            editor.edits.append(Edit(len(text[: span[0]].rstrip()), span[1], ""))
-    return apply_edits(translation, editor.edits)
+CLOSING = frozenset(".,;:!?…)]}»”’。、，；：！？）」』")
+OPENING = frozenset("([{«“„‚¿¡（「『")
 
 
-class _Editor:
-    """A translation, its units and its edits so far. Text that no edit has changed is free for further ones."""
+class Placing:
+    """A finished translation, and the edits that write required text into it. Edited text is not edited again."""
 
-    def __init__(self, text: str, units: Sequence[Span]) -> None:
-        self.text = text
-        self.units = units
+    def __init__(self, translation: Translation) -> None:
+        self.text = translation.text
+        self.source = translation.source
+        self.units = aligned_units(translation)
+        self._by_source = np.ascontiguousarray(self.units.weights.T)
+        self.links = self.units.links()
+        self.targets: list[list[int]] = [[] for _ in self.units.source]
+        for j, i in enumerate(self.links):
+            if i >= 0:
+                self.targets[i].append(j)
+        self.cores = [core_span(self.text, *unit) for unit in self.units.target]
         self.edits = list[Edit]()
+        self._edited = bytearray(len(self.text))
+        self._occurrences = dict[str, np.ndarray]()  # of a phrase: start, stop, first and last unit of each
 
-    def is_free(self, start: int, stop: int) -> bool:
-        """Return whether no edit has changed these characters."""
-        return all(edit.stop <= start or stop <= edit.start for edit in self.edits)
+    def write(self, required: Iterable[Required]) -> None:
+        """Write each required text as often as it is required.
 
-    def occurrence(self, phrase: str, strength: np.ndarray) -> Span | None:
-        """Return the span of ``phrase`` in the text, in any case: the strongest occurrence that is not changed."""
-        letter = rf"[\w{''.join(filter(is_mark, {*self.text}))}]"
-        ends = _boundary(phrase[0], "(?<!%s)", letter), _boundary(phrase[-1], "(?!%s)", letter)
-        pattern = re.escape(phrase).join(ends)
-        spans = [match.span() for match in re.finditer(pattern, self.text, re.IGNORECASE)]
-        free = (span for span in spans if self.is_free(*span))
-        return max(free, key=lambda span: strength[overlapping(self.units, *span)].max(initial=0), default=None)
+        A text stays where the translation has it. Others replace the words that are aligned to their source, or are
+        inserted beside the words that are aligned to its neighbours.
+        """
+        # The longest text first: "York" must not take the end of "New York".
+        items = sorted(required, key=lambda item: -len(item.text))
+        for item, columns in zip(items, overlaps(self.units.source, [item[:2] for item in items]), strict=True):
+            strength = self._by_source[columns].sum(axis=0)
+            span = self._occurrence(item.text, strength) or self._run(columns, strength)
+            if span is None:
+                self._insert(self._position(columns, item.stop), item.text, (item.start, item.stop))
+                continue
+            is_first = not any(map(str.isalnum, self.text[: span[0]]))
+            new = item.text[0].title() + item.text[1:] if item.capital and is_first else item.text
+            self.edits.append(Edit(*span, new))
+            self._edited[slice(*span)] = b"\1" * (span[1] - span[0])
 
-    def run(self, aligned: Sequence[int], strength: np.ndarray) -> Span | None:
-        """Return the neighbouring ``aligned`` units with the most strength, without punctuation at their ends."""
-        spans = {j: core for j in aligned if (core := core_span(self.text, *self.units[j])) and self.is_free(*core)}
+    def insert_kept(self, kept: Kept) -> None:
+        """Insert text that was taken out of the source, beside the translation of its neighbours."""
+        starts = [start for start, _ in self.units.source]
+        number = bisect_left(starts, kept.at)
+        left, right = _is_glued(kept.left, OPENING), _is_glued(kept.right, CLOSING)
+        if left and (linked := self.targets[number - 1]):
+            start, stop = self.units.target[max(linked, key=lambda j: self.units.weights[j, number - 1])]
+            at = (core_span(self.text, start, stop) or (0, stop))[1] if kept.left.isalnum() else stop
+            right = False
+        elif right and (linked := self.targets[number := bisect_right(starts, kept.at) - 1]):
+            start, stop = self.units.target[max(linked, key=lambda j: self.units.weights[j, number])]
+            at = (core_span(self.text, start, stop) or (start, 0))[0]
+            left = False
+        else:
+            left = right = False
+            at = self._position(range(number, number), kept.at)
+        for row, (text, span) in enumerate(kept.parts):
+            is_last = row == len(kept.parts) - 1
+            self._insert(at, text, span, left=left or row > 0, right=right or not is_last)
+
+    def _is_free(self, start: int, stop: int) -> bool:
+        return not any(self._edited[start:stop])
+
+    def _occurrence(self, phrase: str, strength: np.ndarray) -> Span | None:
+        """Return the span of ``phrase`` in the text, in any case: the strongest occurrence that is free."""
+        if phrase not in self._occurrences:
+            letter = rf"[\w{''.join(filter(is_mark, {*self.text}))}]"
+            ends = _boundary(phrase[0], "(?<!%s)", letter), _boundary(phrase[-1], "(?!%s)", letter)
+            pattern = re.escape(phrase).join(ends)
+            spans = [match.span() for match in re.finditer(pattern, self.text, re.IGNORECASE)]
+            self._occurrences[phrase] = np.array(
+                [
+                    (*span, units.start, units.stop - 1)
+                    for span, units in zip(spans, overlaps(self.units.target, spans), strict=True)
+                    if units
+                ]
+            ).reshape(-1, 4)
+        while len(found := self._occurrences[phrase]):
+            best = int(strength[found[:, 2:]].max(axis=1).argmax())
+            start, stop = map(int, found[best, :2])
+            self._occurrences[phrase] = np.delete(found, best, axis=0)
+            if self._is_free(start, stop):
+                return start, stop
+        return None
+
+    def _run(self, columns: range, strength: np.ndarray) -> Span | None:
+        """Return the neighbouring units linked to ``columns`` with the most strength, without marks at their ends."""
+        linked = sorted(j for i in columns for j in self.targets[i])
+        spans = {j: core for j in linked if (core := self.cores[j]) and self._is_free(*core)}
         runs = list[list[int]]()
         for j in spans:
-            if runs and runs[-1][-1] == j - 1 and self.is_free(spans[j - 1][1], spans[j][0]):
+            if runs and runs[-1][-1] == j - 1 and self._is_free(spans[j - 1][1], spans[j][0]):
                 runs[-1].append(j)
             else:
                 runs.append([j])
         best = max(runs, key=lambda run: strength[run].sum(), default=None)
         return None if best is None else (spans[best[0]][0], spans[best[-1]][1])
 
-    def insertion(self, new: str, index: int) -> tuple[int, str]:
-        """Return the position at which to insert a text before the unit ``index``, and the text with a space."""
-        while 0 < index == len(self.units) and not core_span(self.text, *self.units[index - 1]):
-            index -= 1  # before the full stop
+    def _position(self, columns: range, stop: int) -> int:
+        """Return where text for source units belongs that the translation lacks; they end at the character ``stop``.
+
+        Before a mark of the source, it stands before that of the translation. Only the end of the source stands behind
+        the full stop.
+        """
+        index = insertion_index(self.links, columns.start, columns.stop)
+        before_mark = self.source[stop : stop + 1] in CLOSING
+        if index == len(self.links) and self.source[stop:].strip():
+            while index and not self.cores[index - 1]:
+                index -= 1
+            before_mark = True
         if index == 0:
-            return 0, new + _space(new[-1], self.text[:1])
-        start, stop = self.units[index - 1]
-        at = stop if index < len(self.units) else core_span(self.text, start, stop)[1]  # type: ignore[index]
-        at = max([at, *(edit.stop for edit in self.edits if edit.start < at < edit.stop)])
-        return at, _space(self.text[at - 1], new[0]) + new
+            return 0
+        core = self.cores[index - 1]
+        return core[1] if before_mark and core else self.units.target[index - 1][1]
+
+    def _insert(self, at: int, text: str, source: Span, *, left: bool = False, right: bool = False) -> None:
+        """Insert text, with blanks beside it unless it is glued to its ``left`` or ``right``."""
+        while 0 < at < len(self.text) and self._edited[at - 1] and self._edited[at]:
+            at += 1
+        before, after = self.text[at - 1 : at] if at else "", self.text[at : at + 1]
+        lead = "" if left or not before or before.isspace() or before in OPENING else _space(before, text[0])
+        is_word = not at or after.isalnum() or after in OPENING
+        trail = " " if not self.text else "" if right or after.isspace() or not is_word else _space(text[-1], after)
+        self.edits.append(Edit(at, at, lead + text + trail, source))
+
+
+def _is_glued(neighbour: str, marks: Set[str]) -> bool:
+    """Return whether a text belongs to the word of its ``neighbour``, which may be one of some ``marks``."""
+    return not (
+        not neighbour
+        or neighbour.isspace()
+        or neighbour in marks
+        or WITHOUT_BLANKS.match(neighbour)
+        or UNSPACED.match(neighbour)
+    )
 
 
 def _boundary(edge: str, lookaround: str, letter: str) -> str:
@@ -187,26 +263,30 @@ def apply_edits(translation: Translation, edits: Sequence[Edit]) -> Translation:
     assert translation.alignment is not None
     edits = [edit for edit in edits if translation.text[edit.start : edit.stop] != edit.text]
     edits.sort(key=lambda edit: (edit.start, edit.stop, edit.source or ()))
+    for number, (before, edit) in enumerate(pairwise(edits), 1):
+        if before.stop == edit.stop and before.text.endswith(" "):  # both were inserted there
+            edits[number] = edit._replace(text=edit.text.lstrip(" "))
     edited = EditedText(translation.text, edits)
     inserted = [edit.start for edit in edits if edit.source]
 
     def moved(start: int, stop: int) -> Span:
         # Text that is inserted before the full stop of a word is another word.
-        stop = min([stop, *(at for at in inserted if start < at)])
-        return mapped(edited.moved, start, stop)
+        behind = bisect_right(inserted, start)
+        return mapped(edited.moved, start, min([stop, *inserted[behind : behind + 1]]))
 
     spans = [moved(*span) for span in translation.spans]
+    reached = np.maximum.accumulate(np.array([start for start, _ in translation.spans], dtype=np.int64))
+    starts, stops = np.array([*translation.source_spans, (-1, -1)]).T
     rows = [*zip(translation.tokens, translation.token_log_probs, translation.alignment, strict=True)]
     for number, edit in reversed([*enumerate(edits)]):
         if not edit.source:
             continue
         first, last = edit.source
-        behind = (t for t, (start, _) in enumerate(translation.spans) if start >= edit.start)
-        row = next(behind, len(translation.spans))
+        row = int(np.searchsorted(reached, edit.start))
         inside = edit.text.strip()
         at = edited.starts[number] + edit.text.index(inside)
         weights = np.zeros_like(translation.alignment[0])
-        weights[: len(translation.source_spans)] = [a < last and first < b for a, b in translation.source_spans]
+        weights[: len(starts) - 1] = ((starts < last) & (first < stops))[:-1]
         spans.insert(row, (at, at + len(inside)))
         rows.insert(row, (f"▁{inside}", math.nan, weights))
     tokens, log_probs, alignment = zip(*rows, strict=True)

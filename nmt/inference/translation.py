@@ -14,8 +14,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from nmt.data.words import Span, split_words, words_of
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
+from nmt.settings.arguments import brief
 
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
 CUT = f"its translation was cut after {MAX_LENGTH_CEILING:,} pieces; give shorter sentences, one per line"
@@ -58,6 +59,8 @@ class Translation:
     """One per token, NaN for tokens that a glossary or placeholders have added; empty without an alignment."""
     inserted: int = 0
     """Tokens that a glossary or placeholders have added, which have no probability."""
+    lost: Sequence[str] = ()
+    """Kept texts and terms of a glossary that the translation lacks."""
     is_cut: bool = False
     """Whether it, or one of its sentences, was cut at ``MAX_LENGTH_CEILING`` pieces."""
 
@@ -158,6 +161,28 @@ class Done(NamedTuple):
     """Row of each line without a complete translation, counted from the first line of the group, and the reason."""
     split_lines: int = 0
     """Number of lines that ``search.sentences=auto`` has split."""
+
+
+class LostLines:
+    """Counts the lines whose translations lack a kept text or a term."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._first = (0, "")
+
+    def count(self, translations: Sequence[Translation], first: int = 0) -> None:
+        """Count translations, which are those of the lines from row ``first`` on."""
+        for row, translation in enumerate(translations, first):
+            if translation.lost:
+                self._first = self._first if self._count else (row, translation.lost[0])
+                self._count += 1
+
+    def problem(self, unit: str = "line") -> str | None:
+        """Return how many lines lost a text, and the first of them, counted from 1; None without any."""
+        if not self._count:
+            return None
+        row, text = self._first
+        return f"{counted(self._count, unit)} lost a protected text, first {unit} {row + 1:,}: {brief(text)}"
 
 
 def cuts(translations: Sequence[Translation], first: int = 0) -> list[tuple[int, str]]:

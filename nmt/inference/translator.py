@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
@@ -19,12 +20,12 @@ from nmt.inference.load import load
 from nmt.inference.markup import markup_step
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.prefix import PrefixReader
-from nmt.inference.protection import ELEMENT, PLACEHOLDER, term_step
+from nmt.inference.protection import lost_step, term_step, uncut_spans
 from nmt.inference.reader import Reader
 from nmt.inference.sentences import sentence_step
 from nmt.inference.steps import Started, Step, Steps, chained
 from nmt.inference.terms import MARK, unknown_word_step
-from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation, chosen
+from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, LostLines, Translation, chosen
 from nmt.search.constraints import Prefix
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
@@ -33,6 +34,7 @@ from nmt.search.search import live_hypotheses, max_rows, search
 from nmt.settings.arguments import brief, iterable, text, text_list
 from nmt.system.machine import guard_forks
 from nmt.text.glossary import combined_glossary
+from nmt.text.placeholders import KeptText
 from nmt.text.sentences import AUTO
 from nmt.text.specials import EOS
 
@@ -163,41 +165,56 @@ class Translator(Reader):
         if prefixes is not None and options.sentences == AUTO:  # a prefix belongs to a whole line
             options = replace(options, sentences=None)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
-        steps = self._steps(options, markup=markup)
-        if options.keep_weights and not alignments:
-            steps.insert(0, _text_step)
-        return self._translate_groups(groups, options, chained(steps), allowed, on_failure)
+        kept = self._kept_text(options, markup=markup)
+        steps = self._steps(options, kept if prefixes is None else None, markup=markup)
+        outer = [lost_step(kept, combined_glossary(options.glossary, options.terms), markup=markup)]
+        if not alignments:
+            outer.insert(0, _text_step)
+        return self._translate_groups(groups, options, chained(outer + steps), kept, allowed, on_failure)
 
-    def _steps(self, options: SearchOptions, *, markup: bool) -> list[Step]:
+    def _steps(self, options: SearchOptions, kept: KeptText | None, *, markup: bool) -> list[Step]:
         """Return the steps around the translation of a line, each within those before it.
 
         A line is made of its sentences, so all that changes words is within the sentences, and their tags are around
         them. Words that are written can make texts equal, so n-best lists are chosen after that.
         """
         glossary = combined_glossary(options.glossary, options.terms)
-        pattern = PLACEHOLDER if options.keep_placeholders else ELEMENT if markup else None
+        has_attention = self.attention.reads_source
         steps = [
             markup_step if markup else None,
-            sentence_step(options.sentences) if options.sentences else None,
+            sentence_step(options.sentences, partial(uncut_spans, kept)) if options.sentences else None,
             partial(_choice_step, options),
-            term_step(pattern, glossary) if pattern or glossary else None,
+            term_step(kept, glossary, letters=self._has_letters) if kept and has_attention else None,
             unknown_word_step(self.change_text) if options.replace_unknown else None,
-            self._source_step if options.keep_weights else None,
+            self._source_step if has_attention else None,
         ]
         return [step for step in steps if step]
+
+    def _kept_text(self, options: SearchOptions, *, markup: bool) -> KeptText:
+        """Return what finds the text that a translation keeps, with or without the elements of HTML."""
+        patterns = (options.keep,) if isinstance(options.keep, str) else tuple(options.keep or ())
+        return KeptText(patterns, placeholders=options.keep_placeholders, numbers=options.keep_numbers, elements=markup)
+
+    @cached_property
+    def _has_letters(self) -> bool:
+        """Whether the source vocabulary has letters, and not only numbers or signs."""
+        pieces = (piece for piece in self.loaded_model.source.all_pieces if not re.fullmatch("<.*>", piece))
+        return any(map(str.isalpha, "".join(pieces)))
 
     def _translate_groups(
         self,
         groups: Iterable[Sequence[str]],
         options: SearchOptions,
         step: Step,
+        kept: KeptText,
         prefixes: Sequence[Prefix] | None,
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
         waiting = deque[list[Started]]()
+        aligned = set[int]()  # rows of texts that need an alignment even if nobody asked for it
 
         def texts() -> Iterator[list[str]]:
-            rows = 0
+            rows = row = 0
             for lines in groups:
                 rows += len(lines)
                 if prefixes is not None and rows > len(prefixes):
@@ -205,26 +222,34 @@ class Translator(Reader):
                 waiting.append([Started(step, self.visible(line)) for line in lines])
                 if options.sentences == AUTO:
                     self.split_lines += sum(len(line.texts) > 1 for line in waiting[-1])
-                yield [text for line in waiting[-1] for text in line.texts]
+                for line, started in zip(lines, waiting[-1], strict=True):
+                    if kept.matches(line):
+                        aligned.update(range(row, row + len(started.texts)))
+                    row += len(started.texts)
+                yield [text for started in waiting[-1] for text in started.texts]
             if prefixes is not None and rows != len(prefixes):
                 raise UserError(f"prefixes: {len(prefixes):,}, but {rows:,} lines or more; give one prefix per line")
 
         bulk = Bulk(
             encode=self.encode,
-            decode=partial(self._decode, options, prefixes),
+            decode=partial(self._decode, options, prefixes, aligned),
             workers=self.loaded_model.workers,
             max_tokens=self.max_tokens,
             max_rows=max_rows(options.with_spares(), self.loaded_model.max_hypotheses),
         )
         done = 0
+        lost = LostLines()
         with closing(bulk.translate(texts())) as decoded:
             for _, results in decoded:
                 in_order = iter(results)
                 finished = [line.finish(in_order) for line in waiting.popleft()]
                 translations = replace_failures(finished, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
+                lost.count(translations, done)
                 done += len(translations)
                 self.conclude_text()
                 yield translations
+        if self.source_check.warns and (problem := lost.problem()):
+            warnings.warn(problem, stacklevel=2)
 
     def _source_step(self, line: str) -> Steps:
         """Give the translation of a line its source, which its alignment links to."""
@@ -260,11 +285,14 @@ class Translator(Reader):
         self,
         options: SearchOptions,
         prefixes: Sequence[Prefix] | None,
+        aligned: Set[int],
         sources: list[list[int]],
         rows: Sequence[int],
         beside_others: bool,
     ) -> Results:
         """Translate one batch; see ``nmt.inference.bulk.Decode``. Prefixes are those of all lines."""
+        if not aligned.isdisjoint(rows) and self.attention.reads_source:
+            options = replace(options, keep_weights=True)
         batch = None if prefixes is None else [prefixes[row] for row in rows]
         trace = options.keep_weights or options.coverage_penalty > 0
         count = len(sources) * live_hypotheses(options.with_spares())
@@ -274,7 +302,9 @@ class Translator(Reader):
         blank = [row for row, it in enumerate(results) if isinstance(it, Translation) and not it.text]
         if blank and options.min_length:  # pieces without text, such as a lone space
             visible = [dict.fromkeys(self.loaded_model.target.visible, 1)]  # the prefix of every visible text
-            again = self._decode(options, [visible], [sources[row] for row in blank], [0] * len(blank), beside_others)
+            again = self._decode(
+                options, [visible], frozenset(), [sources[row] for row in blank], [0] * len(blank), beside_others
+            )
             for row, result in zip(blank, again, strict=True):
                 results[row] = result
         return results

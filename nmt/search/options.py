@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any, Literal, get_type_hints
@@ -22,8 +22,11 @@ MAX_LENGTH_CEILING = 1000
 BEAM_SIZE = 5
 LANGUAGE = r"[A-Za-z]{2,3}(?:[-_]\w+)*"
 
-REWRITES = ("replace_unknown", "glossary", "terms", "keep_placeholders")
-"""The options that change finished translations. They need an attention, and the words of the source."""
+REWRITES = ("replace_unknown", "glossary", "terms", "keep", "keep_numbers")
+"""The options that change finished translations. They need an attention, and the words of the source.
+
+So does ``keep_placeholders``, which is on by default, and has no effect where there are none.
+"""
 ALIGNING = ("coverage_penalty", *REWRITES)
 """The options that need an attention."""
 
@@ -66,8 +69,12 @@ class SearchOptions:
     """Allow ``<unk>``, and write the source word that it aligns to in its place. For tokenizers without bytes."""
     glossary: str | None = None
     """File of source terms, a tab and what a translation must write for them; null: none."""
-    keep_placeholders: bool = False
-    """Keep numbers, addresses, ``{name}``, ``%s`` and code as they are."""
+    keep_placeholders: bool = True
+    """Keep what no language has, such as ``{name}``, ``%s``, addresses, emoji and lines without letters."""
+    keep_numbers: bool = False
+    """Keep numbers with their signs, currencies and units."""
+    keep: str | Sequence[str] | None = None
+    """Regular expression, or several, of further text to keep; null: none."""
     sentences: str | None = AUTO
     """Translate each sentence of a line on its own. ``auto``: if the training text had single ones; a language of the
     source, such as ``en``: always, by its rules; null: whole lines."""

@@ -71,6 +71,7 @@ class TextCheck:
 
     def __init__(self, side: str, tokenizer: Tokenizer, *, warns: bool = True) -> None:
         self.counts = Coverage()
+        self.warns = warns
         self._side, self._tokenizer, self._warned = side, tokenizer, not warns
 
     def encode(self, line: str) -> list[int]:

@@ -18,7 +18,7 @@ from nmt.inference.translation import Translation, alignment_lines
 from nmt.search.options import SearchOptions
 
 LINES = ["two ☃ dogs", "in New York , ☃☃ x", "ein Garten", "a b c d e f g"]
-BEAM = SearchOptions(replace_unknown=True, beam_size=4, n_best=4, max_length=7)
+BEAM = SearchOptions(replace_unknown=True, keep_placeholders=False, beam_size=4, n_best=4, max_length=7)
 SEARCHES = searches(BEAM)
 make_translator = partial(random_translator, kind="spm-default", unknown_bias=4)
 
@@ -32,17 +32,19 @@ def naive_words(best: Translation, line: str, kind: str) -> Iterator[str]:
         if piece != "</s>":
             words[len(words) - (not starts) :] = [[*([] if starts else words[-1]), t]]
     words = [word for word in words if any(best.tokens[t].strip("▁") for t in word)]
-    for word in words:
-        text = "".join(best.tokens[t] for t in word).replace("▁", "")
-        if "<unk>" not in text:
-            yield text
-            continue
-        weights = np.zeros(len(source))
+    weights = np.zeros((len(words), len(source)))
+    for j, word in enumerate(words):
         for t in word:
             row = np.abs(best.alignment[t, : len(best.source_words)])
-            for s, i in enumerate(best.source_words):
-                weights[i] += row[s] / row.sum()
-        yield source[weights.argmax()]
+            for share, numbers in zip(row / row.sum(), words_of(line, best.source_spans), strict=True):
+                weights[j, [*numbers]] += share / len(word) / max(1, len(numbers))
+    for j, word in enumerate(words):
+        text = "".join(best.tokens[t] for t in word).replace("▁", "")
+        yield (
+            source[(weights[j] / (weights.sum(axis=0) + weights.sum() / len(source) / 10)).argmax()]
+            if "<unk>" in text
+            else text
+        )
 
 
 @pytest.mark.parametrize(
