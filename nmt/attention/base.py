@@ -235,13 +235,13 @@ def require_shapes(attention: Attention, states: Tensor, mask: Tensor, query: Te
 
 def _results(attention: Attention, states: Tensor, mask: Tensor, query: Tensor) -> Iterator[tuple[str, Tensor, str]]:
     """Yield what each method returns, with the letters of its shape."""
-    if type(attention).update is not Attention.update:
+    if type(attention).write is Attention.write:
         weights, values, *_ = attention.update(_empty(states, trace=False), states, mask)
         yield "update", weights, "BSR"
         yield "update", values, "BSV"
     memory = attention.write(states, mask, trace=True)
     yield "write", memory.slots, "BRV"
-    if type(attention).read_weights is not Attention.read_weights:
+    if type(attention).read is Attention.read:
         yield "read_weights", attention.read_weights(query, memory), "BQR"
     context, weights = attention.read(query, memory)
     yield "read", context, "BQD"
