@@ -24,7 +24,7 @@ from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, li
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
 from nmt.inference.sentences import say_split
-from nmt.inference.translation import Done, ScoreColumn, alignment_lines, cuts, output_lines
+from nmt.inference.translation import Done, LostTexts, ScoreColumn, alignment_lines, cuts, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING
 from nmt.settings.arguments import AtLeast, AtMost
 from nmt.system.machine import usable_cores
@@ -43,8 +43,8 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search=greedy           faster: one hypothesis instead of five
   nmt-translate model=runs/demo search.beam_size=8 search.n_best=3        the three best translations
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4    four random translations
-  nmt-translate model=runs/demo search.glossary=terms.tsv                 use these terms; search.keep_placeholders=true
-                                                        keeps numbers, addresses, {{name}} and `code`
+  nmt-translate model=runs/demo search.glossary=terms.tsv                 use these terms
+  nmt-translate model=runs/demo search.keep_numbers=true                  keep numbers, as {{name}}, %s and 😀 are kept
   nmt-translate model=runs/demo search.sentences=en < report.txt          each sentence of a line on its own, by the
                                                         rules of English; null: whole lines
   nmt-translate model=runs/demo format=html input=page.html output=seite.html
@@ -160,7 +160,7 @@ def _translated(translator: Translator, options: TranslateOptions, prefixes: lis
             links = alignment_lines(translations) if options.alignments else []
             warnings = [(row - done, reason) for row, reason in failures] + cuts(translations)
             failures.clear()
-            yield Done(len(translations), output, links, warnings, translator.split_lines - split_lines)
+            yield Done(len(translations), output, links, warnings, split_lines=translator.split_lines - split_lines)
             split_lines = translator.split_lines
             done += len(translations)
 
@@ -214,13 +214,18 @@ def shown(results: Iterable[Done], path: str | None, *, on_terminal: bool = True
     """
     progress = Progress(total=line_counter(path), on_terminal=on_terminal)
     done = split_lines = 0
+    lost = LostTexts()
     for result in results:
         warn = warn_of_line(path or STDIN, EMPTY, first=done)
         for row, reason in result.warnings:
             warn(row, reason)
+        for row, texts in result.lost:
+            lost.add(done + row, texts)
         yield result
         done += result.lines
         split_lines += result.split_lines
         progress.show(done)
     progress.close()
     say_split(split_lines)
+    if lost.problem:
+        print_message(f"warning: {lost.problem}")

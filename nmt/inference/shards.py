@@ -83,7 +83,8 @@ class TranslateShard:
         output = [*output_lines(translations, shard.first, n_best=self.search.n_best, scores=self.scores)]
         links = alignment_lines(translations) if self.alignments else []
         split_lines = self._translator.split_lines - before
-        done = Done(len(shard.lines), output, links, sorted(failures + cuts(translations)), split_lines)
+        lost = [(row, best.lost) for row, best in enumerate(translations) if best.lost]
+        done = Done(len(shard.lines), output, links, sorted(failures + cuts(translations)), lost, split_lines)
         Records(self.folder).save(*self._record(shard), done)
 
     def _record(self, shard: Shard) -> tuple[str, str]:

@@ -159,30 +159,33 @@ class Done(NamedTuple):
     """Alignment lines, one per translation; none if they were not requested."""
     warnings: list[tuple[int, str]]
     """Row of each line without a complete translation, counted from the first line of the group, and the reason."""
+    lost: Sequence[tuple[int, Sequence[str]]] = ()
+    """Row of each line that lost protected texts, and the texts, if nobody has counted them yet."""
     split_lines: int = 0
     """Number of lines that ``search.sentences=auto`` has split."""
 
 
-class LostLines:
-    """Counts the lines whose translations lack a kept text or a term."""
+class LostTexts:
+    """Counts the lines, or other units, whose translations lack a kept text or a term."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = "line") -> None:
+        self._unit = unit
         self._count = 0
         self._first = (0, "")
 
-    def count(self, translations: Sequence[Translation], first: int = 0) -> None:
-        """Count translations, which are those of the lines from row ``first`` on."""
-        for row, translation in enumerate(translations, first):
-            if translation.lost:
-                self._first = self._first if self._count else (row, translation.lost[0])
-                self._count += 1
+    def add(self, row: int, lost: Sequence[str]) -> None:
+        """Count a unit, counted from 0, if it ``lost`` a text."""
+        if lost:
+            self._first = self._first if self._count else (row, lost[0])
+            self._count += 1
 
-    def problem(self, unit: str = "line") -> str | None:
-        """Return how many lines lost a text, and the first of them, counted from 1; None without any."""
-        if not self._count:
-            return None
+    @property
+    def problem(self) -> str | None:
+        """How many units lost a text, and the first of them, counted from 1; None without any."""
         row, text = self._first
-        return f"{counted(self._count, unit)} lost a protected text, first {unit} {row + 1:,}: {brief(text)}"
+        units = counted(self._count, self._unit)
+        first = f"first in {self._unit} {row + 1:,}: {brief(text)}"
+        return f"{units} lost a protected text, {first}" if self._count else None
 
 
 def cuts(translations: Sequence[Translation], first: int = 0) -> list[tuple[int, str]]:

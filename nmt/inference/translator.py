@@ -25,7 +25,7 @@ from nmt.inference.reader import Reader
 from nmt.inference.sentences import sentence_step
 from nmt.inference.steps import Started, Step, Steps, chained
 from nmt.inference.terms import MARK, unknown_word_step
-from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, LostLines, Translation, chosen
+from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, LostTexts, Translation, chosen
 from nmt.search.constraints import Prefix
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
@@ -170,7 +170,8 @@ class Translator(Reader):
         outer = [lost_step(kept, combined_glossary(options.glossary, options.terms), markup=markup)]
         if not alignments:
             outer.insert(0, _text_step)
-        return self._translate_groups(groups, options, chained(outer + steps), kept, allowed, on_failure)
+        lost = LostTexts("sentence" if markup else "line")
+        return self._translate_groups(groups, options, chained(outer + steps), kept, allowed, on_failure, lost)
 
     def _steps(self, options: SearchOptions, kept: KeptText | None, *, markup: bool) -> list[Step]:
         """Return the steps around the translation of a line, each within those before it.
@@ -192,8 +193,9 @@ class Translator(Reader):
 
     def _kept_text(self, options: SearchOptions, *, markup: bool) -> KeptText:
         """Return what finds the text that a translation keeps, with or without the elements of HTML."""
-        patterns = (options.keep,) if isinstance(options.keep, str) else tuple(options.keep or ())
-        return KeptText(patterns, placeholders=options.keep_placeholders, numbers=options.keep_numbers, elements=markup)
+        return KeptText(
+            options.keep, placeholders=options.keep_placeholders, numbers=options.keep_numbers, elements=markup
+        )
 
     @cached_property
     def _has_letters(self) -> bool:
@@ -209,6 +211,7 @@ class Translator(Reader):
         kept: KeptText,
         prefixes: Sequence[Prefix] | None,
         on_failure: OnFailure | None,
+        lost: LostTexts,
     ) -> Generator[list[Translation]]:
         waiting = deque[list[Started]]()
         aligned = set[int]()  # rows of texts that need an alignment even if nobody asked for it
@@ -238,17 +241,17 @@ class Translator(Reader):
             max_rows=max_rows(options.with_spares(), self.loaded_model.max_hypotheses),
         )
         done = 0
-        lost = LostLines()
         with closing(bulk.translate(texts())) as decoded:
             for _, results in decoded:
                 in_order = iter(results)
                 finished = [line.finish(in_order) for line in waiting.popleft()]
                 translations = replace_failures(finished, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
-                lost.count(translations, done)
+                for row, translation in enumerate(translations, done):
+                    lost.add(row, translation.lost)
                 done += len(translations)
                 self.conclude_text()
                 yield translations
-        if self.source_check.warns and (problem := lost.problem()):
+        if self.source_check.warns and (problem := lost.problem):
             warnings.warn(problem, stacklevel=2)
 
     def _source_step(self, line: str) -> Steps:

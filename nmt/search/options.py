@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any, Literal, get_type_hints
@@ -73,8 +73,8 @@ class SearchOptions:
     """Keep what no language has, such as ``{name}``, ``%s``, addresses, emoji and lines without letters."""
     keep_numbers: bool = False
     """Keep numbers with their signs, currencies and units."""
-    keep: str | Sequence[str] | None = None
-    """Regular expression, or several, of further text to keep; null: none."""
+    keep: str | None = None
+    """Regular expression of further text to keep; null: none."""
     sentences: str | None = AUTO
     """Translate each sentence of a line on its own. ``auto``: if the training text had single ones; a language of the
     source, such as ``en``: always, by its rules; null: whole lines."""

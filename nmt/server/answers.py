@@ -50,6 +50,7 @@ def translation_json(translator: Translator, line: str, translation: Translation
         "source_tokens": translation.source_tokens,
         "tokens": translation.tokens,
         "cut": translation.is_cut,
+        "lost": [*translation.lost],
     }
     if details.n_best > 1:
         single = details._replace(n_best=1)

@@ -27,7 +27,7 @@ from nmt.data.filters import identify
 from nmt.documents import Segments, split_text, visible_text
 from nmt.errors import UserError, print_message
 from nmt.inference.bulk import Failure
-from nmt.inference.translation import Translation
+from nmt.inference.translation import LostTexts, Translation
 from nmt.search.options import SearchOptions
 from nmt.server.answers import CUT, MAX_WEIGHTS, Details, properties_of, require_few_weights, slots_problem
 from nmt.server.fields import (
@@ -288,8 +288,12 @@ class Server:
             answer["detectedLanguage"] = [detected] * len(parts)
         if isinstance(fields.q, str):
             answer = {key: of_text for key, (of_text,) in answer.items()}
-        if cut := [row for row, (_, of_text) in enumerate(parts) if any(best.is_cut for best in of_text)]:
-            answer["warnings"] = [f"q[{row}]: {CUT}" for row in cut]
+        warnings = [f"q[{row}]: {CUT}" for row, (_, of_text) in enumerate(parts) if any(it.is_cut for it in of_text)]
+        lost = LostTexts("text")
+        for row, (_, of_text) in enumerate(parts):
+            lost.add(row, [text for best in of_text for text in best.lost])
+        if warnings := warnings + [problem for problem in [lost.problem] if problem]:
+            answer["warnings"] = warnings
         return JSONResponse(answer)
 
     async def translate_in_detail(self, request: Request) -> Response:

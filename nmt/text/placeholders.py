@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from nmt.errors import UserError
 from nmt.settings.arguments import brief
@@ -78,25 +77,23 @@ _HINT = re.compile(r"[@#$%&{\[</\\:;_`!\u00a9\u00ae]|--|\.\w|\d-|[\u2020-\U0010f
 class KeptText:
     """Finds the text of a line that a translation keeps."""
 
-    def __init__(self, patterns: Sequence[str] = (), *, placeholders: bool, numbers: bool, elements: bool) -> None:
-        """Combine the kinds of text. ``patterns`` are regular expressions of the user, which come first.
+    def __init__(self, pattern: str | None = None, *, placeholders: bool, numbers: bool, elements: bool) -> None:
+        """Combine the kinds of text. ``pattern`` is a regular expression of the user, which comes first.
 
         Raises UserError for a wrong one.
         """
-        parts = []
-        for pattern in patterns:
-            try:
-                re.compile(f"(?:{pattern})|(?P<number>x)")
-            except re.error as error:
-                raise UserError(f"search.keep={brief(pattern)}: not a regular expression: {error}; change it") from None
-            parts.append(f"(?:{pattern})")
+        try:
+            re.compile(f"(?:{pattern})|(?P<number>x)")
+        except re.error as error:
+            raise UserError(f"search.keep={brief(pattern)}: not a regular expression: {error}; change it") from None
+        parts = [f"(?:{pattern})"] if pattern else []
         parts += [ELEMENT] if elements else []
         for kind in (_ADDRESSES, _FIELDS, _FORMATS, _SIGNS) if placeholders else ():
             kind = kind.replace("NESTED", _nested(3)).replace("LETTER", rf"[^\W{UNSPACED.pattern[1:-1]}]")
             parts.append(f"(?x:{kind.replace('AFTER', _AFTER_ADDRESS)})")
         parts += [f"(?P<number>(?x:{_NUMBERS}))"] if numbers else []
         self._pattern = LazyPattern("|".join(parts) or "(?!)")
-        self._needs_hint = not patterns and not numbers
+        self._needs_hint = not pattern and not numbers
 
     def matches(self, line: str) -> list[re.Match[str]]:
         """Return the matches in order; that of a number has the ``lastgroup`` number."""

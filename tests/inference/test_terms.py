@@ -227,6 +227,11 @@ def test_lost_texts_are_counted_on_both_sides() -> None:
         translator.translate(lines, prefixes=["", "", ""]), (["{x}"], (), ["😀"]), strict=True
     ):
         assert [*translation.lost] == [*lost]
+    with pytest.warns(UserWarning) as caught:
+        Translator(translator.loaded_model).translate(lines, prefixes=["", "", ""])
+    assert [str(it.message)[:7] for it in caught if "{x}" in str(it.message) and " 1: " in str(it.message)] == [
+        "2 lines"
+    ]
     translations = translator.translate(lines, replace(BEAM, terms=TERMS))
     assert not any(translation.lost for translation in translations)
     lines = ["a <b>{x}</b> two dogs", "<code>x</code> dogs"]

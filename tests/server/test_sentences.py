@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,3 +70,25 @@ def test_a_request_may_translate_whole_lines(client: Client) -> None:
         assert client.stream(q=line, **fields)[0][1]["text"] == expected
     begin = whole_line.split()[0]
     assert client.post("/v1/translate", q=line, prefix=begin)[1]["translations"][0]["text"].startswith(begin)
+
+
+MARK = re.compile(r"\[X\d+X\]")
+
+
+@pytest.mark.parametrize("sentences", [None, "en"])
+def test_placeholders_of_weblate_come_back_in_order(sentences: str | None) -> None:
+    """Weblate sends [X7X] in place of each placeholder, and puts it back afterwards."""
+    texts = ["A small dog sees [X7X] red houses.", "[X0X][X11X] Two cats", "Blue [X3X]birds. Fly [X4X]!", "[X0X]"]
+    options = SearchOptions(sentences=sentences)
+    with serving(translators={"memory": tiny_translator("MemoryAttention")}, options=options) as client:
+        answer = client.post("/translate", api_key="", q=texts, source="en", target="de")[1]["translatedText"]
+    assert [MARK.findall(text) for text in answer] == [MARK.findall(text) for text in texts]
+
+
+def test_lost_texts_are_named(client: Client) -> None:
+    """A prefix turns the placing of placeholders off; the answer says what is missing."""
+    [answer] = client.post("/v1/translate", q="Two {x} cats", prefix="Blue")[1]["translations"]
+    assert answer["lost"] == ["{x}"]
+    [answer] = client.post("/v1/translate", q="Two {x} cats")[1]["translations"]
+    assert answer["lost"] == [] and "{x}" in answer["text"]
+    assert "warnings" not in client.post("/translate", api_key="", q="Two {x} cats", source="en", target="de")[1]
