@@ -12,6 +12,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
+import numpy as np
+
 from nmt.data.links import Link, Links, links_from_python
 from nmt.errors import UserError
 from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, replace_failures
@@ -303,13 +305,11 @@ class Translator(Reader):
         searched = search(engine, sources, options.with_spares(), batch)
         results = [self.to_translation(*pair, options) for pair in zip(sources, searched, strict=True)]
         blank = [row for row, it in enumerate(results) if isinstance(it, Translation) and not it.text]
-        if blank and options.min_length:  # pieces without text, such as a lone space
+        for row in blank if options.min_length else []:  # pieces without text, such as a lone space
             visible = [dict.fromkeys(self.loaded_model.target.visible, 1)]  # the prefix of every visible text
-            again = self._decode(
-                options, [visible], frozenset(), [sources[row] for row in blank], [0] * len(blank), beside_others
-            )
-            for row, result in zip(blank, again, strict=True):
-                results[row] = result
+            limit = int(options.limits(np.array([len(sources[row])]))[0]) - 1  # it counts from the end of the prefix
+            limited = replace(options, max_length=max(limit, options.min_length), max_length_ratio=None)
+            [results[row]] = self._decode(limited, [visible], frozenset(), [sources[row]], [0], beside_others)
         return results
 
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
