@@ -10,6 +10,8 @@ from itertools import chain
 from math import inf
 from typing import NamedTuple
 
+import numpy as np
+
 from nmt.alignment.word_weights import aligned_units
 from nmt.data.words import Span, overlapping
 from nmt.inference.steps import Steps
@@ -243,6 +245,7 @@ class _Placement:
             if (character := translation.text[start]) in columns:
                 self.links[j] = columns[character]
                 self.kept[character] = j
+        self.weights = units.weights[np.ix_([unit for _, unit in target], [unit for _, unit in source])]
         self.linked: list[list[int]] = [[] for _ in self.source]
         for j, i in enumerate(self.links):
             if i >= 0:
@@ -274,6 +277,12 @@ class _Placement:
                         # A run has all of its own stand-ins that it can have, and no others.
                         gains[j - low] = 1 if self.gains[j] == -1 else len(self.target) + 1
                 run = self._run(gains, low, element.side)
+                if run[0] == run[1] and low < high and not element.side:
+                    # No unit has its largest share there, so take the word with the largest weight.
+                    is_free = [others[j - low] > -inf and not self._is_mark(j) for j in range(low, high)]
+                    strength = self.weights[low:high, covered].sum(axis=1) * is_free
+                    best = low + int(strength.argmax())
+                    run = (best, best + bool(strength.any()))
             if element.side:
                 bounds[element.side > 0] = run[element.side < 0]
             elif element.first.stand_in or run[0] == run[1]:
