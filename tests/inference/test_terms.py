@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import random
 import re
 from collections import Counter
@@ -15,6 +16,8 @@ from builders import refusal
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from inference.random_translators import aligned, link_weights, random_translator, searches
+from text.test_placeholders import KINDS as KEPT_KINDS
+from text.test_placeholders import NUMBER_KINDS
 
 from nmt.data.words import split_words, words_of
 from nmt.inference.protection import complete, protect
@@ -132,6 +135,33 @@ def check(translator: Translator, options: SearchOptions) -> None:
                     text = text.replace(word, " ")
                 texts.append(" ".join(split_words(text)))
             assert texts == [best.text for best in before.n_best]
+
+
+@pytest.mark.parametrize("markup", [False, True])
+@pytest.mark.parametrize("search", SEARCHES)
+def test_kept_text_of_every_kind_comes_out_once(search: str, markup: bool) -> None:
+    """At random places, in lines of several sentences, alone and in batches, in plain text and in HTML."""
+    translator, rng = random_translator(kind="spm-default"), random.Random(5)
+    lines = list[str]()
+    every = [text for kind in KEPT_KINDS.values() for text in kind if not text.startswith("--")] + NUMBER_KINDS
+    rng.shuffle(every)
+    for row in range(0, len(every) - 2, 2):
+        words = "two dogs. A small dog , x y! Dr. Smith".split()[: rng.randrange(2, 9)]
+        for text in every[row : row + 2]:
+            words.insert(rng.randrange(len(words) + 1), text)
+        lines.append(" ".join(words))
+    options = replace(SEARCHES[search], n_best=1, sentences="en", terms={"two": "zwei", "n": "x", "x": "y"})
+    sources = [html.escape(line, quote=False) for line in lines] if markup else lines
+    translations = translator.translate(sources, options, markup=markup)
+    for line, row in zip(lines, translations, strict=True):
+        text = html.unescape(row.text) if markup else row.text
+        assert not row.lost, (line, row.text)
+        expected = [match[0] for match in KEPT.matches(line)]
+        assert len(expected) == 2 and all(text.count(it) >= expected.count(it) for it in expected), (line, text)
+        found = [match[0] for match in KEPT.matches(text)]
+        assert Counter(found) >= Counter(expected), (line, text)
+    alone = [translator.texts([line], options, markup=markup)[0] for line in sources[:10]]
+    assert alone == [translation.text for translation in translations[:10]]
 
 
 def check_words(best: Translation, line: str) -> None:
