@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -106,6 +107,8 @@ def _groups(line: str, spans: Sequence[Span]) -> Iterator[list[tuple[str, Span]]
         (start, _), (_, stop) = group[0], group[-1]
         while start and line[start - 1] + line[stop : stop + 1] in PAIRS:
             start, stop = start - 1, stop + 1
+        if line[stop : stop + 1] == "-" and line[stop + 1 : stop + 2].isalpha():
+            stop += 1  # 5-year
         if (mark := line[stop : stop + 1]) in CLOSING and line[:start].rstrip()[-1:] == mark:
             stop += 1  # such as the second comma of a pair
         group[0], group[-1] = (start, group[0][1]), (group[-1][0], stop)
@@ -147,9 +150,11 @@ def lost_step(kept_text: KeptText, glossary: Glossary | None, *, markup: bool) -
         plain = _plain(text) if markup else text
         found = Counter(match[0] for match in kept_text.matches(plain))
         found.update(MARKUP.findall(text) if markup else ())
-        # A text may stand beside a character with which it is another one, as :name in a:name.
+        # A text may stand beside characters with which it is another one, such as :name in a:name.
         lost_texts = [
-            it for it, count in kept.items() if found[it] < count and (it.isdigit() or plain.count(it) < count)
+            it
+            for it, count in kept.items()
+            if found[it] < count and len(re.findall(rf"(?<![0-9]){re.escape(it)}(?![0-9])", plain)) < count
         ]
         letters = "".join(plain.split()).lower()
         return lost_texts + [it for it, count in terms.items() if letters.count("".join(it.split()).lower()) < count]

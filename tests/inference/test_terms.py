@@ -233,6 +233,7 @@ def test_each_placeholder_is_written_once(
         # A placeholder that touches a word touches its translation.
         ("two file%s now", "two file now", "zwei Datei jetzt", "0-0 1-1 2-2", "zwei Datei%s jetzt"),
         ("wait %dms now", "wait ms now", "warte Sekunden jetzt", "0-0 1-1 2-2", "warte %dSekunden jetzt"),
+        ("a %d-year now", "a year now", "ein Jahr jetzt", "0-0 1-1 2-2", "ein %d-Jahr jetzt"),
         ("©Zoë now", "Zoë now", "jetzt Zoë", "0-1 1-0", "jetzt ©Zoë"),
         ("a{x}b", "a b", "ein Hund", "0-0 1-1", "ein{x} Hund"),
         ("京{x}都", "京 都", "a b", "0-0 1-1", "a {x} b"),
