@@ -110,8 +110,16 @@ def translate_encoded(
         lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
         engine = translator.trained.engine(trace=False)
         searched = search_encoded(engine, stacked, lengths, [line.seed for line in batch], options.with_spares())
-        for row, hypotheses in zip(rows, searched, strict=True):
-            results[row] = _translation(translator, lines[row].line, hypotheses, options)
+        for row, length, hypotheses in zip(rows, lengths, searched, strict=True):
+            line = lines[row]
+            result = _translation(translator, line.line, hypotheses, options)
+            if isinstance(result, Translation) and not result.text and options.min_length and line.source:
+                prefix, limited = translator.visible_start(options, int(length))
+                [again] = search_encoded(
+                    engine, _stack([line.source]), length[None], [line.seed], limited.with_spares(), [prefix]
+                )
+                result = _translation(translator, line.line, again, limited)
+            results[row] = result
     return replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure)
 
 

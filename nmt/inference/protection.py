@@ -48,16 +48,16 @@ def term_step(kept_text: KeptText | None, glossary: Glossary | None, *, letters:
     return step
 
 
-def protect(line: str, kept_text: KeptText | None, glossary: Glossary | None, *, letters: bool = True) -> Protected:
+def protect(line: str, kept_text: KeptText | None, glossary: Glossary | None, *, letters: bool) -> Protected:
     """Return a line without the text that its translation keeps, and all that the translation must contain.
 
-    If the model has ``letters``, a line without letters becomes empty, because it needs no translation. A number within
+    With ``letters``, a line without letters becomes empty, because it needs no translation. A number within
     a term of the glossary belongs to the term. A term does not match around text that was taken out.
     """
     groups = [*_groups(line, kept_spans(line, kept_text, glossary))]
     edited = EditedText(line, [_cut(line, parts[0][1][0], parts[-1][1][1]) for parts in groups])
     text = edited.text
-    if kept_text and letters and not any(map(str.isalpha, text)):
+    if letters and not any(map(str.isalpha, text)):
         return Protected("", [], [], [])
     gaps = edited.starts[:-1]
     kept = [
@@ -139,7 +139,7 @@ def lost_step(kept_text: KeptText, glossary: Glossary | None, *, markup: bool) -
         plain = _plain(line) if markup else line
         kept = Counter(plain[slice(*span)] for span in kept_spans(plain, kept_text, glossary))
         kept.update(MARKUP.findall(line) if markup else ())
-        required = protect(plain, kept_text, glossary).required if glossary else []
+        required = protect(plain, kept_text, glossary, letters=False).required if glossary else []
         if not kept and not required:
             return translation
         terms = Counter(item.text for item in required)

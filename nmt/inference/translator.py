@@ -183,13 +183,14 @@ class Translator(Reader):
         """
         glossary = combined_glossary(options.glossary, options.terms)
         has_attention = self.attention.reads_source
+        letters = options.keep_placeholders and self._has_letters
         steps = [
             markup_step if markup else None,
             sentence_step(options.sentences, partial(uncut_spans, kept)) if options.sentences else None,
             partial(_choice_step, options),
-            term_step(kept, glossary, letters=self._has_letters) if kept and has_attention else None,
+            term_step(kept, glossary, letters=letters) if kept and has_attention else None,
             unknown_word_step(self.change_text) if options.replace_unknown else None,
-            self._source_step if has_attention else None,
+            self._source_step,
         ]
         return [step for step in steps if step]
 
@@ -305,12 +306,19 @@ class Translator(Reader):
         searched = search(engine, sources, options.with_spares(), batch)
         results = [self.to_translation(*pair, options) for pair in zip(sources, searched, strict=True)]
         blank = [row for row, it in enumerate(results) if isinstance(it, Translation) and not it.text]
-        for row in blank if options.min_length else []:  # pieces without text, such as a lone space
-            visible = [dict.fromkeys(self.loaded_model.target.visible, 1)]  # the prefix of every visible text
-            limit = int(options.limits(np.array([len(sources[row])]))[0]) - 1  # it counts from the end of the prefix
-            limited = replace(options, max_length=max(limit, options.min_length), max_length_ratio=None)
-            [results[row]] = self._decode(limited, [visible], frozenset(), [sources[row]], [0], beside_others)
+        for row in blank if options.min_length else []:
+            prefix, limited = self.visible_start(options, len(sources[row]))
+            [results[row]] = self._decode(limited, [prefix], frozenset(), [sources[row]], [0], beside_others)
         return results
+
+    def visible_start(self, options: SearchOptions, length: int) -> tuple[Prefix, SearchOptions]:
+        """Return the prefix of every visible text, and the options for a search with it.
+
+        For a source of ``length`` pieces whose translation spells nothing, such as a lone space.
+        """
+        limit = int(options.limits(np.array([length]))[0]) - 1  # it counts from the end of the prefix
+        limited = replace(options, max_length=max(limit, options.min_length), max_length_ratio=None)
+        return [dict.fromkeys(self.loaded_model.target.visible, 1)], limited
 
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
         """Return ``options``, or the defaults, for search with or without alignments, and with sentences if they apply.

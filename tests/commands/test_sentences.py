@@ -35,7 +35,7 @@ def test_every_entrance_gives_one_result(model: Path, files: Path, call: Call) -
     text = "\n".join(LINES).encode()
     results = {
         "text": call(translate, f"model={files}", stdin=text),
-        "html": call(translate, f"model={files}", "format=html", stdin="<p>\n".join(LINES).encode()),
+        "html": call(translate, f"model={files}", "format=html", stdin=("<p>\n".join(LINES) + "\n").encode()),
         "workers": call(translate, f"model={files}", "input=src", "output=out", "workers=1"),
         "evaluate": call(evaluate, f"model={files}", "src=src", "tgt=out", "json=true"),
     }

@@ -24,11 +24,11 @@ LINES = ["a dog", "", "two cats sleep here today", "\u200b", "houses", "a small 
 NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml"))]
 NAMES += [f"{name} decoder=transformer" for name in ("multi_head", "nested_memory")]
 OPTIONS = [
-    SearchOptions(max_length=9, beam_size=3, n_best=3),
-    SearchOptions(max_length=9, beam_size=1),
-    SearchOptions(max_length=9, temperature=1.5, n_best=3),
+    SearchOptions(max_length=9, keep_placeholders=False, beam_size=3, n_best=3),
+    SearchOptions(max_length=9, keep_placeholders=False, beam_size=1),
+    SearchOptions(max_length=9, keep_placeholders=False, temperature=1.5, n_best=3),
 ]
-COVERAGE = SearchOptions(max_length=9, beam_size=3, coverage_penalty=0.4)
+COVERAGE = SearchOptions(max_length=9, keep_placeholders=False, beam_size=3, coverage_penalty=0.4)
 
 
 def make_translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Translator:
