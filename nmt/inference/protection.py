@@ -54,7 +54,10 @@ def protect(line: str, kept_text: KeptText | None, glossary: Glossary | None, *,
     With ``letters``, a line without letters becomes empty, because it needs no translation. A number within
     a term of the glossary belongs to the term. A term does not match around text that was taken out.
     """
-    groups = [*_groups(line, kept_spans(line, kept_text, glossary))]
+    spans = kept_spans(line, kept_text, glossary)
+    if not spans and not glossary and (not letters or any(map(str.isalpha, line))):
+        return Protected(line, [], [], [])  # most lines
+    groups = [*_groups(line, spans)]
     edited = EditedText(line, [_cut(line, parts[0][1][0], parts[-1][1][1]) for parts in groups])
     text = edited.text
     if letters and not any(map(str.isalpha, text)):
@@ -80,6 +83,8 @@ def uncut_spans(kept_text: KeptText | None, line: str) -> list[Span]:
 def kept_spans(line: str, kept_text: KeptText | None, glossary: Glossary | None) -> list[Span]:
     """Return the parts of a line that its translation keeps."""
     matches = kept_text.matches(line) if kept_text else []
+    if not matches:
+        return []
     terms: list[Span] = []
     if glossary and any(match.lastgroup == "number" for match in matches):
         terms = [(term.start, term.stop) for term in glossary.matches(line)]
