@@ -44,7 +44,7 @@ _FIELDS = r"""
   | (?<!\S)--[a-zA-Z][\w-]{1,60} | (?<!\w)[^\W_]{0,50}_\w{1,100}(?:\.[a-z0-9]{1,5}(?!\w))?
 """
 _FORMATS = r"""
-    (?<!\d)(?:(?<!\d\s)|(?=%[a-zA-Z@](?!\w)))%(?:                     # not the percent sign of 100 %ig
+    (?<!\d)(?:(?<!\d\s)|(?=%(?:[(<]|[a-zA-Z@](?!\w))))%(?:                     # not the percent sign of 100 %ig
         [a-zA-Z_]\w{0,50}% | L?\d{1,2}(?![\d$]|\.\d|[a-zA-Z]{1,3}\b)  # %NAME%, Qt
       | (?:\(\w{1,100}\)|<\w{1,100}>|\d{1,3}\$)?[-+\#0']{0,5}(?:\d{1,4}|\*(?:\d{1,3}\$)?)?(?:\.(?:\d{1,4}|\*)?)?
         (?:hh?|ll?|I64|I32|[Lqjzt])?[a-zA-Z@]                         # printf, strftime, Objective-C
@@ -59,12 +59,12 @@ _SIGNS = r"""
   | (?<![\w)])[:;]-[()DPpOo/|](?!\w) | (?<![\w:;])[:;][)(DPp](?!\w)
 """
 _NUMBERS = r"""
-    \+\d{1,3}(?:[ /.-]\(?\d{1,8}\)?){1,8}(?!\w)                       # telephone numbers
+    \+\d{1,3}(?:[ /.-]\(?\d{1,8}\)?){1,8}(?![.,]?\w)                      # telephone numbers
   | (?<![\w.,])(?:[-+\u2212\u00b1~<>\u2248][ ]?)?(?:(?:[$\u20ac\u00a3\u00a5]|EUR|USD|GBP|CHF)[ ]?)?[-+\u2212]?
     (?:\(\d{1,5}\)[ -]?)?(?:\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3}(?!\d))+|\d+)(?:[.,:'\u2019/\u066b\u066c\u2013-]\d+)*
     (?:[eE][-+]?\d+)?[\u00bc-\u00be\u2150-\u215e]?
-    (?:[ \u00a0\u2009\u202f]?(?:[%\u2030$\u20ac\u00a3\u00a5]|\u00b0[CF]?|(?:EUR|USD|GBP|CHF|km/h|mph|min|px|pt|dpi|h
-        |[numcdkMGT\u00b5]?(?:m|g|s|l|L|Hz|W|V|A|B|J|N|Pa|bit))[\u00b2\u00b3]?(?![\w'\u2019])))?
+    (?:[ \u00a0\u2009\u202f]?(?:[%$](?![\w(<{@])|[\u2030\u20ac\u00a3\u00a5]|\u00b0[CF]?
+        |(?:EUR|USD|GBP|CHF|km/h|mph|min|px|pt|dpi|h|[numcdkMGT\u00b5]?(?:m|g|s|l|L|Hz|W|V|A|B|J|N|Pa|bit))[\u00b2\u00b3]?(?![\w'\u2019])))?
     (?!\w)
 """
 

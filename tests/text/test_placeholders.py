@@ -70,6 +70,9 @@ def test_numbers_are_found_with_signs_groups_currencies_and_units() -> None:
             assert (match[0], match.lastgroup) == (number, "number")
     assert [match[0] for match in NUMBERS.matches("in 1998 300 people")] == ["1998", "300"]
     assert NUMBERS.matches("3月, A4 and 2nd") == []
+    for kept in ("%s", "%(n)d", "${x}", "$x", "3,500", "{x}", "%d"):  # beside a number
+        for number in ("+49 30 1234", "3,500", "-5", "12:30"):
+            assert [match[0] for match in NUMBERS.matches(f"a {number} {kept} b")] == [number, kept]
 
 
 @pytest.mark.parametrize(
