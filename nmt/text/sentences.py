@@ -46,7 +46,9 @@ def splitter(language: str) -> Splitter:
 
     def split(text: str, kept: Sequence[Span]) -> Sequence[Span]:
         mark = MARK.search(text)
-        if mark is None or not _has_letters(text[mark.end() :]):  # most lines: sentencex would take longer
+        if mark is None or not (
+            _has_letters(text[mark.end() :]) or text.splitlines()[1:]
+        ):  # most lines: sentencex would take longer
             return [(0, len(text))]
         inside = {at for first, last in kept for at in range(first + 1, last)}
         spans = list[Span]()
