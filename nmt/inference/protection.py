@@ -75,11 +75,6 @@ def protect(line: str, kept_text: KeptText | None, glossary: Glossary | None, *,
     return Protected(text, required, kept, edited.origins)
 
 
-def uncut_spans(kept_text: KeptText | None, line: str) -> list[Span]:
-    """Return the parts of a line in which no sentence ends."""
-    return [match.span() for match in kept_text.matches(line)] if kept_text else []
-
-
 def kept_spans(line: str, kept_text: KeptText | None, glossary: Glossary | None) -> list[Span]:
     """Return the parts of a line that its translation keeps."""
     matches = kept_text.matches(line) if kept_text else []

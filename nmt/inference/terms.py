@@ -188,13 +188,8 @@ class Placing:
 
 def _is_glued(neighbour: str, marks: Set[str]) -> bool:
     """Return whether a text belongs to the word of its ``neighbour``, which may be one of some ``marks``."""
-    return not (
-        not neighbour
-        or neighbour.isspace()
-        or neighbour in marks
-        or WITHOUT_BLANKS.match(neighbour)
-        or UNSPACED.match(neighbour)
-    )
+    is_free = neighbour.isspace() or neighbour in marks or WITHOUT_BLANKS.match(neighbour) or UNSPACED.match(neighbour)
+    return neighbour != "" and not is_free
 
 
 def _boundary(edge: str, lookaround: str, letter: str) -> str:

@@ -22,7 +22,7 @@ from nmt.inference.load import load
 from nmt.inference.markup import markup_step
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.prefix import PrefixReader
-from nmt.inference.protection import lost_step, term_step, uncut_spans
+from nmt.inference.protection import kept_spans, lost_step, term_step
 from nmt.inference.reader import Reader
 from nmt.inference.sentences import sentence_step
 from nmt.inference.steps import Started, Step, Steps, chained
@@ -35,7 +35,7 @@ from nmt.search.options import ALIGNING, MAX_LENGTH_CEILING, REWRITES, SearchOpt
 from nmt.search.search import live_hypotheses, max_rows, search
 from nmt.settings.arguments import brief, iterable, text, text_list
 from nmt.system.machine import guard_forks
-from nmt.text.glossary import combined_glossary
+from nmt.text.glossary import Glossary, combined_glossary
 from nmt.text.placeholders import KeptText
 from nmt.text.sentences import AUTO
 from nmt.text.specials import EOS
@@ -168,25 +168,27 @@ class Translator(Reader):
             options = replace(options, sentences=None)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
         kept = self._kept_text(options, markup=markup)
-        steps = self._steps(options, kept if prefixes is None else None, markup=markup)
-        outer = [lost_step(kept, combined_glossary(options.glossary, options.terms), markup=markup)]
+        glossary = combined_glossary(options.glossary, options.terms)
+        steps = self._steps(options, kept if prefixes is None else None, glossary, markup=markup)
+        outer = [lost_step(kept, glossary, markup=markup)]
         if not alignments:
             outer.insert(0, _text_step)
         lost = LostTexts("sentence" if markup else "line")
         return self._translate_groups(groups, options, chained(outer + steps), kept, allowed, on_failure, lost)
 
-    def _steps(self, options: SearchOptions, kept: KeptText | None, *, markup: bool) -> list[Step]:
+    def _steps(
+        self, options: SearchOptions, kept: KeptText | None, glossary: Glossary | None, *, markup: bool
+    ) -> list[Step]:
         """Return the steps around the translation of a line, each within those before it.
 
         A line is made of its sentences, so all that changes words is within the sentences, and their tags are around
         them. Words that are written can make texts equal, so n-best lists are chosen after that.
         """
-        glossary = combined_glossary(options.glossary, options.terms)
         has_attention = self.attention.reads_source
         letters = options.keep_placeholders and self._has_letters
         steps = [
             markup_step if markup else None,
-            sentence_step(options.sentences, partial(uncut_spans, kept)) if options.sentences else None,
+            sentence_step(options.sentences, lambda line: kept_spans(line, kept, None)) if options.sentences else None,
             partial(_choice_step, options),
             term_step(kept, glossary, letters=letters) if kept and has_attention else None,
             unknown_word_step(self.change_text) if options.replace_unknown else None,

@@ -46,9 +46,8 @@ def splitter(language: str) -> Splitter:
 
     def split(text: str, kept: Sequence[Span]) -> Sequence[Span]:
         mark = MARK.search(text)
-        if mark is None or not (
-            _has_letters(text[mark.end() :]) or text.splitlines()[1:]
-        ):  # most lines: sentencex would take longer
+        # Most lines need no rules, which would take longer.
+        if mark is None or not (_has_letters(text[mark.end() :]) or text.splitlines()[1:]):
             return [(0, len(text))]
         inside = {at for first, last in kept for at in range(first + 1, last)}
         spans = list[Span]()
