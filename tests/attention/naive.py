@@ -84,16 +84,29 @@ def memory(attention: Any, h: Tensor, q: Tensor) -> Result:
     return mix([beta @ a for a in alpha], h)
 
 
-def located_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
+def located_weights(attention: Any, h: Tensor) -> list[Tensor]:
+    """Return the share of each source state in each mean."""
     slots = attention.W_alpha.out_features
     alpha = []
     for s, state in enumerate(h):
         places = torch.tensor([(s + 0.5) / len(h) - (k + 0.5) / slots for k in range(slots)], dtype=h.dtype)
         alpha.append(softmax(attention.W_alpha(state) - attention.gamma * min(len(h), slots) ** 2 * places**2))
-    phi = [a / sum(alpha) for a in alpha]
+    return [a / sum(alpha) for a in alpha]
+
+
+def located_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
+    phi = located_weights(attention, h)
     means = sum(torch.outer(p, state) for p, state in zip(phi, h, strict=True))
     beta = softmax(attention.W_beta(q) + attention.W_c(means) @ q / len(q) ** 0.5)
     return mix([p @ beta for p in phi], h)
+
+
+def thin_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
+    phi = located_weights(attention, h)
+    values = [attention.W_v(state) for state in h]
+    means = sum(torch.outer(p, value) for p, value in zip(phi, values, strict=True))
+    beta = softmax(attention.W_beta(q) + means @ attention.W_c(q) / len(values[0]) ** 0.5)
+    return mix([p @ beta for p in phi], values)
 
 
 def abc(attention: Any, h: Tensor, q: Tensor) -> Result:

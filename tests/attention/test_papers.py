@@ -33,6 +33,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [  # the loop, the class, and set
     *(("memory", "Memory", {"slots": 3, "max_length": 4, **settings}) for settings in MEMORIES),
     *(("memory", "NestedMemory", {"slots": slots, "max_length": 4, **MEMORIES[2]}) for slots in (4, 8)),
     *(("located_memory", "LocatedMemory", {"slots": slots}) for slots in (3, 9)),
+    *(("thin_memory", "ThinMemory", {"slots": slots, "split": split}) for slots, split in ((2, 2), (3, 4), (1, 1))),
     ("abc", "Abc", {"slots": 3, **KEY}),
     ("low_rank", "LowRank", {"slots": 2, "max_length": 7, **KEY}),
     *(
