@@ -1,0 +1,117 @@
+"""Results files name commits that can be checked out, and docs/papers.md says "works" only where that is shown."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+README = ROOT / "benchmarks" / "README.md"
+FILES = sorted(RESULTS.glob("*.md"))
+COMMIT = re.compile(r"\b[0-9a-f]{7,40}\b\+?|\bunknown\b")
+HEADER = re.compile(r"- (?:commits?: |trained at|cells trained at|measured at|at )")
+
+# Files that only new runs can mend: their commits, and what is known of each. benchmarks/README.md has the same list.
+UNMENDED = {
+    "attentions.md": {
+        "6fd486f": "a6c6d37 before the history was rewritten",
+        "a6c6d37+": "changes not recorded",
+        "0e3efff+": "changes not recorded",
+    },
+    "cloze_3000.md": {"cdc7836+": "changes not recorded"},
+    "lora.md": {"0876764+": "the changed file is the results file"},
+    "memory_gap.md": {
+        "f18e4a9": "on a branch before it was joined",
+        "4b59c58": "on a branch before it was joined",
+        "90b3d31": "on a branch before it was joined",
+        "dc55d1e": "on a branch before it was joined",
+        "789e79e+": "changes not recorded",
+    },
+    "multi30k_transformer.md": {"ace0a96": "not in the history"},
+    "paper_copy_decoding.md": {"3cbbe03+": "changes not recorded"},
+    "paper_copy_small_200_20000.md": {"d972473": "the report only; its runs are of 8f91033"},
+    "paper_data.md": {"c288380+": "the report only; its runs are of c831a5f"},
+    "placeholders_multi30k.md": {"b632c520+": "changes not recorded"},
+    "placeholders_tatoeba.md": {"b632c520+": "changes not recorded"},
+}
+
+
+def commits(text: str) -> set[str]:
+    """Return the commits in the header of a results file and in table columns of that name."""
+    places, column = [], None
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if HEADER.match(line):
+            places.append(line)
+        elif not line.startswith("|"):
+            column = None
+        elif "commit" in cells:
+            column = cells.index("commit")
+        elif column is not None:
+            places.append(cells[column])
+    return {commit for place in places for commit in COMMIT.findall(place)}
+
+
+def faults(text: str, reachable: Callable[[str], bool] = lambda _: True) -> set[str]:
+    """Return the commits that nobody can check out; "none" if the file names no commit."""
+    found = commits(text) or {"none"}
+    return {
+        commit for commit in found if commit in ("none", "unknown") or commit.endswith("+") or not reachable(commit)
+    }
+
+
+@pytest.fixture(scope="module")
+def history() -> Callable[[str], bool]:
+    """A function that says whether a commit is in the history. Skips where the checkout has no complete history."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True).stdout
+
+    try:
+        top, shallow = git("rev-parse", "--show-toplevel", "--is-shallow-repository").split("\n")[:2]
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no git, or no checkout")
+    if Path(top) != ROOT or shallow == "true":
+        pytest.skip("the folder is not a checkout with its complete history")
+    hashes = git("rev-list", "HEAD").split()
+    return lambda commit: any(name.startswith(commit) for name in hashes)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- commit: 1234567\n- trained at 7654321 (2 runs)\n\n| a |", set()),
+        ("- commit: 1234567+\n", {"1234567+"}),
+        ("- commit: 1234567\n- trained at abcdef0 (2 runs), 7654321+ (1 run)\n", {"abcdef0", "7654321+"}),
+        ("- commit: unknown\n", {"unknown"}),
+        ("- commits: 1234567 (one), abcdef0 (two)\n", {"abcdef0"}),
+        ("- commit: 1234567\n\n| a | commit |\n|---|---|\n| 1 | abcdef0 |\n\n| b |\n| abcdef1 |\n", {"abcdef0"}),
+        ("- command: python x.py abcdef0\n\nText.\n", {"none"}),
+    ],
+)
+def test_a_commit_that_nobody_can_check_out_is_found(text: str, expected: set[str]) -> None:
+    assert faults(text, {"1234567", "7654321"}.__contains__) == expected
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_no_results_file_comes_from_a_dirty_or_unknown_commit(file: Path) -> None:
+    known = {commit for commit in UNMENDED.get(file.name, ()) if commit.endswith("+")}
+    assert faults(file.read_text("utf-8")) == known
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_results_come_from_commits_in_the_history(file: Path, history: Callable[[str], bool]) -> None:
+    assert faults(file.read_text("utf-8"), history) == UNMENDED.get(file.name, {}).keys()
+
+
+def test_the_benchmarks_page_lists_the_files_that_only_new_runs_can_mend() -> None:
+    section = README.read_text("utf-8").partition("## Commits that you cannot check out\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| \[\w+\]\(results/([^)]+)\) \| ([^|]*)", section, re.MULTILINE)
+    assert {name: {*COMMIT.findall(cell)} for name, cell in rows} == {
+        name: {*known} for name, known in UNMENDED.items()
+    }
