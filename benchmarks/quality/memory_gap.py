@@ -7,8 +7,9 @@ it stopped; results/records keeps what has finished. Cells that have not run say
     python -m benchmarks.quality.memory_gap --data data/multi30k
     python -m benchmarks.quality.memory_gap --cells bahdanau memory abc --seeds 3
 
-``--corpus`` compares three attentions on other text: 164,652 short sentences of Tatoeba, German to English, or 30,000
-sentences of talks, English to Vietnamese, which are longer than captions.
+``--corpus`` compares attentions on other text: 164,652 short sentences of Tatoeba, German to English, or 30,000
+sentences of talks, English to Vietnamese, which are longer than captions. For talks, the test sets are also scored by
+the length of their sources.
 
     python -m benchmarks.quality.memory_gap --corpus tatoeba --data data/tatoeba-de-en
     python -m benchmarks.quality.memory_gap --corpus talks --data data/iwslt15-en-vi/noapos
@@ -19,11 +20,16 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from collections.abc import Collection
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.report import argument_parser, header, save, table, with_deviation
-from benchmarks.runs import Runs, evaluate
+from benchmarks.runs import Runs
+from nmt.data.text_files import read_pairs
+from nmt.inference.scores import corpus_scores
+from nmt.inference.translator import Translator
+from nmt.search import SearchOptions
 
 MEMORY = ["attention=memory"]
 TEACHER = "guide.model={runs}/bahdanau-s{seed}"  # the cell bahdanau, which has to be trained before
@@ -41,7 +47,13 @@ CELLS = {
     "K = 8": [*MEMORY, "attention.slots=8"],
     "K = 64": [*MEMORY, "attention.slots=64"],
     "K = 128": [*MEMORY, "attention.slots=128"],
+    "located_memory, K = 64": ["attention=located_memory", "attention.slots=64"],
+    "located_memory, K = 128": ["attention=located_memory", "attention.slots=128"],
 }
+TALKS = (
+    "data=text tokenizer.vocab_size=4000 embeddings.size=192 batches.max_tokens=1000 optimizer.lr=0.004 "
+    "schedule=linear training.label_smoothing=0.1 training.decode_sentences=0 training.monitor=valid_loss"
+).split()
 HALF = ["encoder.hidden_size=256", "decoder.hidden_size=256", "encoder.dropout=0.3", "decoder.dropout=0.3"]
 BEAM = 5
 
@@ -56,7 +68,10 @@ class Corpus(NamedTuple):
     """The validation set and the test sets."""
     default: str
     """Its usual folder."""
-    settings: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ("+experiment=multi30k",)
+    epochs: int = 12
+    limits: tuple[int, ...] = ()
+    """Largest numbers of pieces of the groups of sources that are scored by themselves."""
     cells: tuple[str, ...] = ("bahdanau", "memory", "located_memory")
     prefix: str = ""
     """The names of its runs begin with it."""
@@ -88,7 +103,7 @@ CORPORA = {
         "train",
         ("valid", "test"),
         "data/tatoeba-de-en",
-        ("precision=bf16", "training.decode_sentences=1765"),
+        ("+experiment=multi30k", "precision=bf16", "training.decode_sentences=1765"),
         prefix="tatoeba-",
         facts="; German to English, bf16",
     ),
@@ -98,9 +113,12 @@ CORPORA = {
         "train30k",
         ("tst2012", "tst2013"),
         "data/iwslt15-en-vi/noapos",
-        ("precision=bf16", "training.decode_sentences=500"),
+        tuple(TALKS),
+        epochs=8,
+        limits=(32, 64),
+        cells=("bahdanau", "luong, general", "located_memory", "located_memory, K = 64", "located_memory, K = 128"),
         prefix="talks-",
-        facts="; English to Vietnamese, bf16",
+        facts="; English to Vietnamese",
     ),
 }
 
@@ -110,20 +128,21 @@ def main() -> None:
     add_corpus(parser, CORPORA)
     parser.add_argument("--cells", nargs="+", choices=CELLS, help="default: all of the corpus")
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds; default: %(default)s")
-    parser.add_argument("--epochs", type=int, default=12, help="default: %(default)s")
+    parser.add_argument("--epochs", type=int, help="default: 12; 8 for talks")
     args = parser.parse_args()
     corpus = CORPORA[args.corpus]
     data = args.data or Path(corpus.default)
     output = args.output.with_stem(args.output.stem + corpus.suffix)
     runs = Runs.of(args, curves=("valid_bleu",))
-    common = ["+experiment=multi30k", *HALF, f"training.max_epochs={args.epochs}", f"training.patience={args.epochs}"]
-    common += [*files(corpus, data.resolve()), *corpus.settings]
+    epochs = args.epochs or corpus.epochs
+    common = [*corpus.settings, *HALF, f"training.max_epochs={epochs}", f"training.patience={epochs}"]
+    common += files(corpus, data.resolve())
     for seed in range(1, args.seeds + 1):
         for cell in [] if args.report_only else args.cells or corpus.cells:
             changes = [word.format(runs=args.runs.resolve(), seed=seed) for word in CELLS[cell]]
             runs.train(run_name(corpus, cell, seed), [*common, f"seed={seed}", *changes])
-            write_report(output, corpus, data, runs, args.epochs)
-    write_report(output, corpus, data, runs, args.epochs)
+            write_report(output, corpus, data, runs, epochs)
+    write_report(output, corpus, data, runs, epochs)
 
 
 def add_corpus(parser: ArgumentParser, choices: Collection[str]) -> None:
@@ -152,7 +171,8 @@ def run_name(corpus: Corpus, cell: str, seed: int) -> str:
 
 def write_report(file: Path, corpus: Corpus, data: Path, runs: Runs, epochs: int) -> None:
     """Write the table of all finished cells."""
-    columns = ("change", "seeds", *corpus.sets, "best valid, greedy", "tokens/s", "min")
+    scored = [*corpus.sets, *(f"{part}, {group}" for part in corpus.sets for group in groups(corpus))]
+    columns = ("change", "seeds", *scored, "best valid, greedy", "tokens/s", "min")
     rows = []
     for cell in corpus.cells:
         names = [run_name(corpus, cell, seed) for seed in range(1, 10)]
@@ -161,8 +181,9 @@ def write_report(file: Path, corpus: Corpus, data: Path, runs: Runs, epochs: int
             rows.append([cell, 0, *["not run"] * (len(columns) - 2)])
             continue
         scores = [runs.score(name, f"beam{BEAM}", partial(evaluate_sets, corpus, data)) for name in finished]
-        row = [with_deviation([score[part] for score in scores]) for part in corpus.sets]
-        row.append(with_deviation([max(bleu for _, bleu in run["curves"]["valid_bleu"]) for run in finished.values()]))
+        row = [with_deviation([score[part] for score in scores]) for part in scored]
+        curves = [[bleu for _, bleu in run["curves"].get("valid_bleu", [])] for run in finished.values()]
+        row.append(with_deviation([*map(max, curves)]) if all(curves) else "–")
         row.append(with_deviation([run["tokens_per_s"] for run in finished.values()], ",.0f"))
         row.append(with_deviation([run["seconds"] / 60 for run in finished.values()], ".0f"))
         rows.append([cell, len(finished), *row])
@@ -171,13 +192,34 @@ def write_report(file: Path, corpus: Corpus, data: Path, runs: Runs, epochs: int
     save(file, [*lines, *table(columns, rows)])
 
 
+def groups(corpus: Corpus) -> dict[str, range]:
+    """Return the numbers of pieces of the sources in each group."""
+    if not corpus.limits:
+        return {}
+    bounds = [0, *corpus.limits, 10**6]
+    names = [f"≤ {corpus.limits[0]}", *(f"{low + 1}–{high}" for low, high in pairwise(corpus.limits))]
+    return dict(
+        zip(
+            [*names, f"> {corpus.limits[-1]}"],
+            (range(low + 1, high + 1) for low, high in pairwise(bounds)),
+            strict=True,
+        )
+    )
+
+
 def evaluate_sets(corpus: Corpus, data: Path, model: Path) -> dict[str, Any]:
-    """Return the BLEU of the model on each set."""
+    """Return the BLEU of the model on each set, and on each group of its sources."""
+    translator = Translator.load(model)
+    options = SearchOptions(beam_size=BEAM, sentences=None)
     result = {}
     for part in corpus.sets:
-        words = [f"model={model}", *sides(corpus, data / part), "lowercase=true"]
-        words.append(f"search.beam_size={BEAM}")
-        result[part] = evaluate(*words)["bleu"]
+        pairs = read_pairs(*(str(data / f"{part}.{language}.gz") for language in corpus.languages))
+        hypotheses = translator.texts([pair.source for pair in pairs], options)
+        lengths = [len(translator.encode(pair.source)) for pair in pairs]
+        for name, members in {"": range(10**6), **groups(corpus)}.items():
+            rows = [row for row, length in enumerate(lengths) if length in members]
+            texts, references = [hypotheses[row] for row in rows], [pairs[row].target for row in rows]
+            result[f"{part}, {name}" if name else part] = corpus_scores(texts, references, lowercase=True).bleu
     return result
 
 
