@@ -115,3 +115,31 @@ def test_the_benchmarks_page_lists_the_files_that_only_new_runs_can_mend() -> No
     assert {name: {*COMMIT.findall(cell)} for name, cell in rows} == {
         name: {*known} for name, known in UNMENDED.items()
     }
+
+
+# docs/papers.md.
+
+STATUSES = ("works", "one seed", "two seeds", "measured", "differs", "not run", "not built")
+CLAIMS = [
+    [cell.strip() for cell in line.strip("| ").split(" | ")]
+    for line in (ROOT / "docs" / "papers.md").read_text("utf-8").splitlines()
+    if line.startswith("| ") and line.count(" | ") == 3 and not line.endswith("| status |")
+]
+
+
+@pytest.mark.parametrize("row", CLAIMS, ids=lambda row: row[0])
+def test_a_claim_works_only_with_a_test_or_three_seeds(row: list[str]) -> None:
+    _, place, seeds, status = row
+    tests = re.findall(r"`(tests/[^`:]+)", place)
+    assert all((ROOT / test).is_file() for test in tests)
+    assert status.startswith(STATUSES)
+    if status.startswith("works"):
+        assert tests or seeds == "exact" or int(seeds.partition(",")[0]) >= 3
+    elif status.startswith(("one seed", "two seeds")):
+        assert seeds == {"one": "1", "two": "2"}[status.partition(" ")[0]]
+    else:
+        assert re.fullmatch(r"–|exact|\d[\d, to]*", seeds)
+
+
+def test_the_page_of_papers_lists_the_claims() -> None:
+    assert len(CLAIMS) > 90

@@ -165,6 +165,15 @@ def test_gradient_of_the_covariance_needs_no_stored_sums() -> None:
     torch.testing.assert_close(states.grad, torch.outer(h @ gradient, query) + torch.outer(h @ query, gradient))
 
 
+def test_recall_tells_how_much_of_a_state_the_covariance_holds() -> None:
+    """de Brébisson & Vincent (2016), §4: for orthogonal states, C f is a multiple of f if f was written, or zero."""
+    states = torch.diag(torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64))
+    attention = build("Covariance", STATE, mean=False)
+    memory = attention.write(states[None, :3], torch.ones(1, 3, dtype=torch.bool))
+    context, _ = attention.read(states[None], memory)
+    torch.testing.assert_close(context[0], torch.diag(torch.tensor([1.0, 8.0, 27.0, 0.0], dtype=torch.float64)))
+
+
 def test_rows_of_efficient_attention_sum_to_one() -> None:
     """Shen et al. (2018): each row of softmax(Q) softmax(K)ᵀ is a distribution, like a row of softmax(Q Kᵀ)."""
     states, queries = torch.randn(1, 6, STATE).double(), torch.randn(1, 3, QUERY).double()
