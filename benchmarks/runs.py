@@ -99,7 +99,7 @@ class Runs:
         if not has_checkpoint:
             shutil.rmtree(self.folder / name, ignore_errors=True)  # nmt-train would choose another name
         resume = ["resume=true"] if has_checkpoint else []
-        command = [sys.executable, "-m", "nmt.commands.train", f"runs={self.folder}", f"name={name}"]
+        command = [sys.executable, "-m", "nmt.commands.programs", "train", f"runs={self.folder}", f"name={name}"]
         command += [f"threads={self.threads}", "export=false"]
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
         result = subprocess.run(
