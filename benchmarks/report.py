@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.machine import provenance
 
 RESULTS = Path(__file__).parent / "results"
+READING = "\n## Reading\n"  # heading of what a person writes under a report
 
 
 def argument_parser(
@@ -102,7 +103,12 @@ def with_range(values: Sequence[float], form: str = ".3f") -> str:
 
 
 def save(file: Path, lines: Sequence[str], *, show: bool = True) -> None:
-    """Write the report, and print it unless its rows have been printed already."""
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    """Write the report, and print it unless its rows have been printed already.
+
+    Text that a person wrote into the file, from the line READING to the end, stays.
+    """
+    old = file.read_text(encoding="utf-8") if file.exists() else ""
+    reading = READING + old.partition(READING)[2] if READING in old else ""
+    file.write_text("\n".join(lines) + "\n" + reading, encoding="utf-8")
     if show:
         print("\n".join(lines))

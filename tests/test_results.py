@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.report import save
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "benchmarks" / "README.md"
@@ -115,6 +117,17 @@ def test_the_benchmarks_page_lists_the_files_that_only_new_runs_can_mend() -> No
     assert {name: {*COMMIT.findall(cell)} for name, cell in rows} == {
         name: {*known} for name, known in UNMENDED.items()
     }
+
+
+def test_a_new_report_keeps_what_a_person_wrote_under_it(tmp_path: Path) -> None:
+    file = tmp_path / "cost.md"
+    reading = "\n## Reading\n\nReads differ.\n\n## More\n"
+    save(file, ["# Cost", "| 1 |"], show=False)
+    assert file.read_text("utf-8") == "# Cost\n| 1 |\n"
+    file.write_text(f"# Cost\n| 1 |\n{reading}", encoding="utf-8")
+    for number in (2, 3):
+        save(file, ["# Cost", f"| {number} |"], show=False)
+        assert file.read_text("utf-8") == f"# Cost\n| {number} |\n{reading}"
 
 
 # docs/papers.md.
