@@ -13,34 +13,10 @@ from benchmarks.report import save
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-README = ROOT / "benchmarks" / "README.md"
-FILES = sorted(RESULTS.glob("*.md"))
+INDEX = RESULTS / "README.md"
+FILES = sorted({*RESULTS.glob("*.md")} - {INDEX})
 COMMIT = re.compile(r"\b[0-9a-f]{7,40}\b\+?|\bunknown\b")
 HEADER = re.compile(r"- (?:commits?: |trained at|cells trained at|measured at|at )")
-
-# Files that only new runs can mend: their commits, and what is known of each. benchmarks/README.md has the same list.
-UNMENDED = {
-    "attentions.md": {
-        "6fd486f": "a6c6d37 before the history was rewritten",
-        "a6c6d37+": "changes not recorded",
-        "0e3efff+": "changes not recorded",
-    },
-    "cloze_3000.md": {"cdc7836+": "changes not recorded"},
-    "lora.md": {"0876764+": "the changed file is the results file"},
-    "memory_gap.md": {
-        "f18e4a9": "on a branch before it was joined",
-        "4b59c58": "on a branch before it was joined",
-        "90b3d31": "on a branch before it was joined",
-        "dc55d1e": "on a branch before it was joined",
-        "789e79e+": "changes not recorded",
-    },
-    "multi30k_transformer.md": {"ace0a96": "not in the history"},
-    "paper_copy_decoding.md": {"3cbbe03+": "changes not recorded"},
-    "paper_copy_small_200_20000.md": {"d972473": "the report only; its runs are of 8f91033"},
-    "paper_data.md": {"c288380+": "the report only; its runs are of c831a5f"},
-    "placeholders_multi30k.md": {"b632c520+": "changes not recorded"},
-    "placeholders_tatoeba.md": {"b632c520+": "changes not recorded"},
-}
 
 
 def commits(text: str) -> set[str]:
@@ -65,6 +41,17 @@ def faults(text: str, reachable: Callable[[str], bool] = lambda _: True) -> set[
     return {
         commit for commit in found if commit in ("none", "unknown") or commit.endswith("+") or not reachable(commit)
     }
+
+
+def index_rows(section: str) -> dict[str, list[str]]:
+    """Return the cells after the file name in each row of a section of the list of results, by file name."""
+    text = INDEX.read_text("utf-8").partition(f"# {section}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| \[(\w+)\]\(\1\.md\) \| (.*) \|$", text, re.MULTILINE)
+    return {f"{name}.md": [cell.strip() for cell in cells.split("|")] for name, cells in rows}
+
+
+# Files that only new runs can mend, and their commits.
+UNMENDED = {name: {*COMMIT.findall(row[0])} for name, row in index_rows("Commits that you cannot check out").items()}
 
 
 @pytest.fixture(scope="module")
@@ -108,15 +95,14 @@ def test_no_results_file_comes_from_a_dirty_or_unknown_commit(file: Path) -> Non
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_results_come_from_commits_in_the_history(file: Path, history: Callable[[str], bool]) -> None:
-    assert faults(file.read_text("utf-8"), history) == UNMENDED.get(file.name, {}).keys()
+    assert faults(file.read_text("utf-8"), history) == UNMENDED.get(file.name, set())
 
 
-def test_the_benchmarks_page_lists_the_files_that_only_new_runs_can_mend() -> None:
-    section = README.read_text("utf-8").partition("## Commits that you cannot check out\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| \[\w+\]\(results/([^)]+)\) \| ([^|]*)", section, re.MULTILINE)
-    assert {name: {*COMMIT.findall(cell)} for name, cell in rows} == {
-        name: {*known} for name, known in UNMENDED.items()
-    }
+def test_the_list_of_results_has_every_file_and_its_commit() -> None:
+    rows = index_rows("Results")
+    heads = {file.name: re.search(r"^- commits?: (.*)$", file.read_text("utf-8"), re.MULTILINE) for file in FILES}
+    listed = {name: {*COMMIT.findall(commit)} for name, (_, _, commit, _) in rows.items()}
+    assert listed == {name: {*COMMIT.findall(head[1])} for name, head in heads.items() if head}
 
 
 def test_a_new_report_keeps_what_a_person_wrote_under_it(tmp_path: Path) -> None:
