@@ -105,6 +105,12 @@ def test_the_list_of_results_has_every_file_and_its_commit() -> None:
     assert listed == {name: {*COMMIT.findall(head[1])} for name, head in heads.items() if head}
 
 
+def test_files_of_benchmarks_that_code_and_pages_name_exist() -> None:
+    files = [*(ROOT / "nmt").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    named = {path for file in files for path in re.findall(r"\bbenchmarks/[\w/]+\.\w+", file.read_text("utf-8"))}
+    assert named and not [path for path in named if not (ROOT / path).is_file()]
+
+
 def test_a_new_report_keeps_what_a_person_wrote_under_it(tmp_path: Path) -> None:
     file = tmp_path / "cost.md"
     reading = "\n## Reading\n\nReads differ.\n\n## More\n"

@@ -1,8 +1,7 @@
 """Translate groups of lines in order, several batches at once, and report the lines that have no result.
 
-n threads with one batch each are faster than n threads that share every step of one batch: 1.3 to 1.4 times on two
-cores (benchmarks/results/decode_at_once.md). A group that is a single batch, such as one line, gets all threads for
-itself.
+n threads with one batch each are faster than n threads that share every step of one batch: 1.2 to 1.5 times on two
+cores (benchmarks/results/decode_ct2.md). A group that is a single batch, such as one line, gets all threads for itself.
 """
 
 from __future__ import annotations
