@@ -1,4 +1,4 @@
-"""Reports of a run while it trains: progress, metrics.csv, TensorBoard and the logger of the user."""
+"""Reports of a run while it trains: progress, metrics.csv and the logger of the user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-from pytorch_lightning.loggers import Logger
+from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from tqdm import tqdm
 
 from nmt.errors import UserError, print_message, reason
@@ -22,7 +22,12 @@ from nmt.settings.plugins import Block, PluginPoint, construct
 from nmt.text.batches import Batch
 from nmt.training.metrics import COLUMNS, LOSS, PERCENT, read_rows
 
-LOGGER = PluginPoint(Logger, ("pytorch_lightning.loggers",), defaults=frozenset({"name"}))
+LOGGER = PluginPoint(
+    Logger,
+    ("pytorch_lightning.loggers", "nmt.training.logs"),
+    supplied=frozenset({"folder"}),
+    defaults=frozenset({"name"}),
+)
 # Lightning's messages about itself, and its advice to programmers.
 ADVICE = (
     "The '.*dataloader' does not have many workers",  # a batch takes well under a millisecond
@@ -95,12 +100,19 @@ class MetricsFile(Logger):
         """Do nothing: config.yaml has them."""
 
 
+class TensorBoard(TensorBoardLogger):
+    """Writes the curves of a run into its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "tensorboard", "")
+
+
 def build_logger(block: Block | None, folder: Path, *, trust: Sequence[str]) -> Logger | None:
     """Return the logger that the block describes, or None. Raises UserError if it refuses its settings."""
     if block is None:
         return None
     try:
-        logger: Logger = construct(block, LOGGER, trust=trust, name=folder.name)
+        logger: Logger = construct(block, LOGGER, trust=trust, name=folder.name, folder=folder)
     except Exception as error:  # each logger raises its own, also if its package is not installed
         raise UserError(f"logger: {block['_target_']} refuses its settings: {reason(error)}") from None
     return logger

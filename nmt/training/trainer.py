@@ -11,7 +11,7 @@ import pytorch_lightning as pl
 import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.callbacks import LearningRateMonitor
-from pytorch_lightning.loggers import Logger, TensorBoardLogger
+from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.precision import Precision
 from pytorch_lightning.strategies import DDPStrategy
 
@@ -31,7 +31,7 @@ def build_trainer(
     device = choose_device(config.device)
     loggers: list[Logger] = []
     if rank() == 0:
-        loggers = [MetricsFile(folder), TensorBoardLogger(folder, "tensorboard", ""), *([logger] if logger else [])]
+        loggers = [MetricsFile(folder), *([logger] if logger else [])]
         callbacks = [*callbacks, LearningRateMonitor("epoch")]
     if (launched := environment()) is None:
         placement: dict[str, Any] = {"devices": [device.index or 0] if device.type == "cuda" else 1}
