@@ -5,10 +5,19 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 DOCS_STAMP := $(VENV)/installed-docs
 EXTRAS_STAMP := $(VENV)/installed-extras
-INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+CONSTRAINTS ?= constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable
+# The CPU build of torch, in a step of its own: torch of PyPI brings several gigabytes of CUDA on Linux. pip also looks
+# into PIP_FIND_LINKS and PIP_EXTRA_INDEX_URL. A torch of this version that is installed already stays.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+define INSTALL_TORCH
+@echo 'torch from $(TORCH_INDEX), unless it is installed; docs/installing.md says how to get CUDA'
+@$(BIN)/python -m pip install --quiet --retries 1 --no-deps --constraint $(CONSTRAINTS) --index-url $(TORCH_INDEX) torch || \
+  { echo 'error: no torch in $(TORCH_INDEX); set TORCH_INDEX, see docs/installing.md' >&2; exit 2; }
+endef
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: train test test-all extras lint types docs pages site wheel clean
+.PHONY: train test test-all extras lint types docs pages site wheel lock clean
 
 train: $(STAMP)
 	$(BIN)/nmt-train
@@ -41,6 +50,13 @@ site: $(DOCS_STAMP)
 wheel: $(STAMP)
 	rm -rf dist && $(BIN)/python -m build --wheel
 
+# Write constraints.txt again with uv. UPGRADE=--upgrade takes the newest versions. torch itself pins its CUDA packages.
+lock:
+	uv pip compile pyproject.toml --quiet --universal --python-version 3.11 $(UPGRADE) --no-header --no-annotate \
+	  $(addprefix --extra=,dev docs hub ja ko) --output-file constraints.txt
+	sed -i -E '/^(cuda|nvidia|triton)/d' constraints.txt
+	sed -i '1i # Exact versions for Python 3.11 and newer, written by make lock.' constraints.txt
+
 clean:
 	rm -rf $(VENV) dist docs/_build
 
@@ -49,7 +65,8 @@ $(BIN)/python:
 	  { echo 'error: $(PYTHON) is older than Python 3.11; try make PYTHON=python3.12' >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+$(STAMP): pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(INSTALL_TORCH)
 	$(INSTALL) '.[dev]'
 	touch $@
 
@@ -57,6 +74,7 @@ $(DOCS_STAMP): $(STAMP)
 	$(INSTALL) '.[docs]'
 	touch $@
 
-$(EXTRAS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+$(EXTRAS_STAMP): pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(INSTALL_TORCH)
 	$(INSTALL) '.[dev,docs,hub]'
 	touch $(STAMP) $(DOCS_STAMP) $@

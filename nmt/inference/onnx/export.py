@@ -344,7 +344,7 @@ README = """# {attention} model for nmt-translate
 
 nmt-export of nmt-memory-attention {version} wrote this folder. It is complete: copy it anywhere.
 
-Install with Python 3.11, 3.12 or 3.13; torch is not needed. `make wheel` in the toolkit's source builds the wheel:
+Install with Python 3.11 or newer; torch is not needed. `make wheel` in the toolkit's source builds the wheel:
 
     pip install -r {packages}
     pip install --no-deps nmt_memory_attention-{version}-py3-none-any.whl
