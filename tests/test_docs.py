@@ -163,6 +163,18 @@ def test_links_that_leave_docs_lead_to_pages_or_copies(extension: Any) -> None:
     assert rewritten == "[a](changelog.md#unreleased) [b](path:../README.md) c [](faq.md) [d](https://x.org)"
 
 
+def test_sidebar_lists_the_pages_of_each_section(extension: Any) -> None:
+    toctrees = list(extension("repository_pages").sidebar((DOCS / "index.md").read_text("utf-8")))
+    named = {name for toctree in toctrees for name in toctree.splitlines()[5:-1]}
+    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md") if "_build" not in page.parts}
+    assert pages - named <= {"index", *(name for name in pages if name.startswith("attentions/") or is_stub(name))}
+
+
+def is_stub(name: str) -> bool:
+    """Whether the text of a page is another file of the repository."""
+    return "The text of this page is" in (DOCS / f"{name}.md").read_text("utf-8")
+
+
 def test_measured_kinds_exist(extension: Any) -> None:
     measured = extension("measured")
     cost = dict(measured.read_table(ROOT / "benchmarks" / "results" / "cost.md"))

@@ -25,7 +25,8 @@ README = ROOT / "README.md"
 INDEX = ROOT / "docs" / "index.md"
 PAGES = [README, *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
 OTHER_PAGES = [ROOT / "data" / "README.md", *sorted((ROOT / "benchmarks").rglob("*.md"))]
-HEAVY = {"adapters", "comparing", "fast", "python", "training", "transformers"}  # make pages runs these pages too
+# make pages runs these pages too.
+HEAVY = {"adapters", "comparing", "fast", "index", "python", "training", "transformers"}
 MAKE = {"make train", "make test"}  # .ci/run runs make test-all, which includes the tests of make test
 DEMO = "nmt-train"  # the command that `make train` runs
 # The commands as they are written, only smaller.
@@ -225,4 +226,5 @@ def test_readme_leads_to_every_page() -> None:
         if page not in reached and page.suffix == ".md" and page.is_file():
             reached.add(page)
             waiting += [(page.parent / link).resolve() for link in links(page)]
-    assert reached >= {INDEX, *PAGES}, sorted({*PAGES} - reached)
+    stubs = {page for page in PAGES if "The text of this page is" in read(page)}  # pages link to the file itself
+    assert reached >= {INDEX, *PAGES} - stubs, sorted({*PAGES} - reached)

@@ -2,12 +2,15 @@
 
 The file in docs/ is one sentence with a link, for readers of the repository. When the site is built, the text of the
 other file replaces it, and links to that file lead to the page. No text exists twice.
+
+The sidebar lists the pages that the tables of index.md link to, under the same headings.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def read_page(app: Sphinx, name: str, source: list[str]) -> None:
-    """Replace the text of a repository page, and rewrite links that leave docs/."""
+    """Replace the text of a repository page, rewrite links that leave docs/, and add the sidebar to the first page."""
     docs = Path(app.srcdir)
     origin = page = Path(app.env.doc2path(name))
     if page.suffix != ".md":
@@ -34,6 +37,16 @@ def read_page(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] = origin.read_text(encoding="utf-8")
         app.env.note_dependency(str(origin))
     source[0] = rewrite_links(source[0], origin, page, docs, pages)
+    if name == app.config.root_doc:
+        source[0] += "".join(sidebar(source[0]))
+
+
+def sidebar(index: str) -> Iterator[str]:
+    """Yield a hidden toctree for each section of third level: the pages that its table links to."""
+    for section in re.split(r"^### ", index, flags=re.MULTILINE)[1:]:
+        caption, table = section.split("\n", 1)
+        names = [link["path"].removesuffix(".md") for link in LINK.finditer(table) if link["path"].endswith(".md")]
+        yield "\n".join(["", "```{toctree}", f":caption: {caption}", ":hidden:", "", *names, "```", ""])
 
 
 def rewrite_links(text: str, origin: Path, page: Path, docs: Path, pages: dict[Path, Path]) -> str:
