@@ -25,6 +25,7 @@ README = ROOT / "README.md"
 INDEX = ROOT / "docs" / "index.md"
 PAGES = [README, *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
 OTHER_PAGES = [ROOT / "data" / "README.md", *sorted((ROOT / "benchmarks").rglob("*.md"))]
+OTHER_PAGES += sorted({*ROOT.glob("*.md")} - {README})
 # make pages runs these pages too.
 HEAVY = {"adapters", "comparing", "fast", "index", "python", "training", "transformers"}
 MAKE = {"make train", "make test"}  # .ci/run runs make test-all, which includes the tests of make test
