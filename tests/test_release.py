@@ -109,7 +109,7 @@ def test_nobody_is_told_to_install_a_name_that_is_not_ours() -> None:
     """The package is not on the index: whoever registers its name there would own such a command."""
     seen = set()
     for path in TEXTS:
-        for words in re.findall(r"pip install ([^`\n]+)", path.read_text("utf-8")):
+        for words in re.findall(r"pip install\s+([^`\n]+)", path.read_text("utf-8")):
             for word in re.findall(r"[^\s'\"]+", words):
                 name, _, extras = word.partition("[")
                 assert plain(name) not in (PROJECT["name"], "nmt"), f"{path}: pip install {words}"
