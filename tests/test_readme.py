@@ -220,6 +220,21 @@ def test_linked_files_exist(page: Path) -> None:
         assert (page.parent / link).exists(), link
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page: its headings, as the forge and the site name them, and its labels."""
+    text = re.sub(r"^```.*?^```$", "", read(page), flags=re.MULTILINE | re.DOTALL)
+    headings = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+    slugs = {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in headings}
+    return slugs | set(re.findall(r"^\((\S+)\)=$", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_linked_sections_exist(page: Path) -> None:
+    for path, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", read(page)):
+        target = page.parent / path if path else page
+        assert anchor in anchors(target), f"{path}#{anchor}"
+
+
 def test_readme_leads_to_every_page() -> None:
     reached, waiting = set(), [README]
     while waiting:
