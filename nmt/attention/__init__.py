@@ -20,8 +20,6 @@ from nmt.attention.multi_head import MultiHeadAttention
 from nmt.attention.nested_memory import NestedMemoryAttention
 from nmt.attention.none import NoAttention
 from nmt.attention.sparse import SparseAttention
-from nmt.attention.stretch_memory import StretchMemoryAttention
-from nmt.attention.thin_memory import ThinMemoryAttention
 
 __all__ = [
     "AbcAttention",
@@ -39,6 +37,4 @@ __all__ = [
     "NestedMemoryAttention",
     "NoAttention",
     "SparseAttention",
-    "StretchMemoryAttention",
-    "ThinMemoryAttention",
 ]

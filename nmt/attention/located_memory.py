@@ -52,7 +52,7 @@ class LocatedMemoryAttention(Attention):
         stretch = (torch.arange(slots, device=mask.device, dtype=exact) + 0.5) / slots
         return (length.clamp(max=slots) * (state - stretch)).square().to(dtype)
 
-    def keys(self, memory: Memory) -> Tensor | None:
+    def keys(self, memory: Memory) -> Tensor:
         """Return M W_c (B, K, H)."""
         return self.W_c(memory.slots / masses(memory)[..., None])  # type: ignore[no-any-return]
 

@@ -84,61 +84,16 @@ def memory(attention: Any, h: Tensor, q: Tensor) -> Result:
     return mix([beta @ a for a in alpha], h)
 
 
-def located_weights(attention: Any, h: Tensor) -> list[Tensor]:
-    """Return the share of each source state in each mean."""
+def located_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
     slots = attention.W_alpha.out_features
     alpha = []
     for s, state in enumerate(h):
         places = torch.tensor([(s + 0.5) / len(h) - (k + 0.5) / slots for k in range(slots)], dtype=h.dtype)
         alpha.append(softmax(attention.W_alpha(state) - attention.gamma * min(len(h), slots) ** 2 * places**2))
-    return [a / sum(alpha) for a in alpha]
-
-
-def located_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
-    phi = located_weights(attention, h)
+    phi = [a / sum(alpha) for a in alpha]
     means = sum(torch.outer(p, state) for p, state in zip(phi, h, strict=True))
     beta = softmax(attention.W_beta(q) + attention.W_c(means) @ q / len(q) ** 0.5)
     return mix([p @ beta for p in phi], h)
-
-
-def thin_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
-    phi = located_weights(attention, h)
-    values = [attention.W_v(state) for state in h]
-    means = sum(torch.outer(p, value) for p, value in zip(phi, values, strict=True))
-    beta = softmax(attention.W_beta(q) + means @ attention.W_c(q) / len(values[0]) ** 0.5)
-    return mix([p @ beta for p in phi], values)
-
-
-def stretches(length: int, slots: int) -> list[list[int]]:
-    """Return the states of each stretch. When all slots are in use, the first two shortest neighbours merge."""
-    found: list[list[int]] = []
-    size = 1
-    for state in range(length):
-        if len(found) == slots and all(len(stretch) == 2 * size for stretch in found):
-            size *= 2
-        is_last = len(found) == slots and all(len(stretch) == 2 * size for stretch in found[:-1])
-        if found and len(found[-1]) < size * (1 + is_last):
-            found[-1].append(state)
-            continue
-        if len(found) == slots:
-            first = [*map(len, found)].index(size)
-            found[first : first + 2] = [found[first] + found[first + 1]]
-        found.append([state])
-    return found
-
-
-def stretch_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
-    values = [attention.W_v(state) for state in h]
-    weight = [torch.sigmoid(attention.w(state))[0] for state in h]
-    means, shares = [], []
-    for stretch in stretches(len(h), attention.slots):
-        total = sum(weight[s] for s in stretch)
-        shares.append({s: weight[s] / total for s in stretch})
-        means.append(sum(share * values[s] for s, share in shares[-1].items()))
-    index = attention.W_beta(q)[: len(means)]
-    beta = softmax(index + torch.stack(means) @ attention.W_c(q) / len(values[0]) ** 0.5)
-    weights = [b * share[s] for b, share in zip(beta, shares, strict=True) for s in share]
-    return mix(weights, values)
 
 
 def abc(attention: Any, h: Tensor, q: Tensor) -> Result:
