@@ -7,12 +7,14 @@ DOCS_STAMP := $(VENV)/installed-docs
 EXTRAS_STAMP := $(VENV)/installed-extras
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable
-# The CPU build of torch, in a step of its own: torch of PyPI brings several gigabytes of CUDA on Linux. pip also looks
-# into PIP_FIND_LINKS and PIP_EXTRA_INDEX_URL. A torch of this version that is installed already stays.
+# The CPU build of torch, in a step of its own: torch of PyPI brings several gigabytes of CUDA on Linux. A wheel in
+# PIP_FIND_LINKS comes first, and needs no network. A torch of this version that is installed already stays.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 define INSTALL_TORCH
-@echo 'torch from $(TORCH_INDEX), unless it is installed; docs/installing.md says how to get CUDA'
-@$(BIN)/python -m pip install --quiet --retries 1 --no-deps --constraint $(CONSTRAINTS) --index-url $(TORCH_INDEX) torch || \
+@install="$(BIN)/python -m pip install --quiet --no-deps --constraint $(CONSTRAINTS) torch"; \
+  if [ -n "$$PIP_FIND_LINKS" ] && $$install --no-index 2> /dev/null; then exit 0; fi; \
+  echo 'torch from $(TORCH_INDEX), unless it is installed; docs/installing.md says how to get CUDA'; \
+  $$install --retries 1 --index-url $(TORCH_INDEX) || \
   { echo 'error: no torch in $(TORCH_INDEX); set TORCH_INDEX, see docs/installing.md' >&2; exit 2; }
 endef
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
