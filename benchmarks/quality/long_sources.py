@@ -329,7 +329,8 @@ def plot(
             x = costs["ms per step"][kind, count]
             axes.scatter(x, bleu, color=f"C{index % 10}", marker="os"[index // 10], label=kind)
         pieces = lengths[str(count)]["pieces"]
-        axes.set(title=f"S = {pieces:.0f}, S/K = {pieces / corpus.slots:.1f}", xlabel="ms per step", xscale="log")
+        axes.set(title=f"S = {pieces:.0f}, S/K = {pieces / corpus.slots:.1f}", xlabel="ms per step")
+        axes.locator_params(axis="x", nbins=4)
     panels[0].set_ylabel("BLEU")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
     figure.savefig(file, dpi=130)
