@@ -7,8 +7,8 @@ DOCS_STAMP := $(VENV)/installed-docs
 EXTRAS_STAMP := $(VENV)/installed-extras
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable
-# The CPU build of torch, in a step of its own: torch of PyPI brings several gigabytes of CUDA on Linux. A wheel in
-# PIP_FIND_LINKS comes first, and needs no network. A torch of this version that is installed already stays.
+# Install the CPU build of torch before everything else: on Linux, the build on PyPI downloads several gigabytes of CUDA.
+# pip looks in the folder PIP_FIND_LINKS first, without a network. An installed torch of the same version stays.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 define INSTALL_TORCH
 @install="$(BIN)/python -m pip install --quiet --no-deps --constraint $(CONSTRAINTS) torch"; \

@@ -20,9 +20,8 @@ import argparse
 import csv
 import random
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import cycle, islice, product
 from pathlib import Path
@@ -35,6 +34,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.report import argument_parser, header, save, table, with_deviation
 from benchmarks.runs import Runs
+from benchmarks.speed.decode import in_turns
 from nmt.data.links import Pair
 from nmt.data.text_files import read_pairs
 from nmt.inference.model_folder import load_folder
@@ -103,7 +103,6 @@ CORPORA = {
     ),
 }
 WORD = re.compile(r"\w+(?:[.,'’-]\w+)*")
-Pairs = Sequence[tuple[str, str]]
 
 
 def main() -> None:
@@ -136,7 +135,7 @@ def write_texts(corpus: Corpus, data: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for part, name in zip(("train", "valid", "test"), corpus.sets, strict=True):
         sides = (data / f"{name}.{language}.gz" for language in corpus.languages)
-        pairs = [(pair.source, pair.target) for pair in read_pairs(*map(str, sides))]
+        pairs = read_pairs(*map(str, sides))
         joined = {count: join(pairs, count, shuffled=corpus.shuffled) for count in COUNTS}
         if part == "test":
             for count in COUNTS:
@@ -145,14 +144,14 @@ def write_texts(corpus: Corpus, data: Path, folder: Path) -> None:
             write_pairs(folder / part, [pair for count in COUNTS for pair in joined[count]])
 
 
-def join(pairs: Pairs, count: int, *, shuffled: bool) -> Pairs:
+def join(pairs: list[Pair], count: int, *, shuffled: bool) -> list[Pair]:
     """Return pairs of ``count`` sentences each, in order or in a random order that depends on ``count``."""
     pairs = random.Random(count).sample(pairs, len(pairs)) if shuffled and count > 1 else pairs
     groups = (pairs[first : first + count] for first in range(0, len(pairs) - count + 1, count))
-    return [(" ".join(source for source, _ in group), " ".join(target for _, target in group)) for group in groups]
+    return [Pair(" ".join(pair.source for pair in group), " ".join(pair.target for pair in group)) for group in groups]
 
 
-def write_pairs(stem: Path, pairs: Pairs) -> None:
+def write_pairs(stem: Path, pairs: list[Pair]) -> None:
     """Write the sources to STEM.src and the targets to STEM.tgt, one per line."""
     for side, suffix in enumerate(("src", "tgt")):
         stem.with_name(f"{stem.name}.{suffix}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
@@ -194,7 +193,7 @@ def test_pairs(texts: Path, count: int) -> list[Pair]:
 
 
 def recall(sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Return the percentage of the names and numbers that source and reference share which the translations have."""
+    """Return the percentage of names and numbers in both source and reference that the translations have, too."""
     found = wanted = 0
     for source, hypothesis, reference in zip(sources, hypotheses, references, strict=True):
         written, expected = words(hypothesis), words(reference)
@@ -234,7 +233,8 @@ def measure_costs(args: argparse.Namespace, texts: Path) -> None:
         lines = [translator.encode(pair.source) for pair in test_pairs(texts, count)]
         length = round(mean(map(len, lines)))
         batch = [[*islice(cycle(line), length - 1), EOS] for line in lines[:BATCH]]
-        times = in_turns(engines, ROUNDS, partial(take_steps, batch))
+        started = {kind: first_step(engine, batch) for kind, engine in engines.items()}
+        times = in_turns(started, ROUNDS, take_steps)
         for kind, attention in attentions.items():
             call = prepare(attention, "look-up", torch.randn(1, length, SIZE), torch.randn(1, 1, SIZE))
             rows.append([kind, count, length, f"{1000 * median(times[kind]) / STEPS:.4f}", call.memory_bytes])
@@ -243,25 +243,19 @@ def measure_costs(args: argparse.Namespace, texts: Path) -> None:
         csv.writer(file).writerows([("kind", "sentences", "pieces", *COSTS), *rows])
 
 
-def take_steps(batch: list[list[int]], engine: Any) -> float:
-    """Return the seconds of ``STEPS`` decoder steps of five hypotheses per source, without the encoder."""
+def first_step(engine: Any, batch: list[list[int]]) -> tuple[Any, Any]:
+    """Return the engine, and its state after the first step of a batch: five hypotheses of each source."""
     state = engine.init(engine.encode(batch))
     tokens = np.full((len(batch), 1), BOS)
-    state, *_ = engine.step(state, tokens, np.zeros_like(tokens), BEAM)
-    tokens = np.full((len(batch), BEAM), FIRST_PIECE)
-    started = time.perf_counter()
+    return engine, engine.step(state, tokens, np.zeros_like(tokens), BEAM)[0]
+
+
+def take_steps(started: tuple[Any, Any]) -> None:
+    """Take ``STEPS`` decoder steps after the first one."""
+    engine, state = started
+    tokens = np.full((BATCH, BEAM), FIRST_PIECE)
     for _ in range(STEPS):
         state, *_ = engine.step(state, tokens, np.zeros_like(tokens), BEAM)
-    return time.perf_counter() - started
-
-
-def in_turns(engines: dict[str, Any], rounds: int, measure: Callable[[Any], float]) -> dict[str, list[float]]:
-    """Return what each engine takes in each round, after one unmeasured round."""
-    taken: dict[str, list[float]] = {kind: [] for kind in engines}
-    for index in range(rounds + 1):
-        for kind, engine in engines.items():
-            taken[kind] += [measure(engine)][: index > 0]
-    return taken
 
 
 def costs_file(args: argparse.Namespace) -> Path:

@@ -18,9 +18,8 @@ the length of their sources.
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +55,7 @@ TALKS = (
 ).split()
 HALF = ["encoder.hidden_size=256", "decoder.hidden_size=256", "encoder.dropout=0.3", "decoder.dropout=0.3"]
 BEAM = 5
+LONGEST = 10**6  # pieces
 
 
 class Corpus(NamedTuple):
@@ -70,8 +70,8 @@ class Corpus(NamedTuple):
     """Its usual folder."""
     settings: tuple[str, ...] = ("+experiment=multi30k",)
     epochs: int = 12
-    limits: tuple[int, ...] = ()
-    """Largest numbers of pieces of the groups of sources that are scored by themselves."""
+    groups: Mapping[str, range] = {}
+    """Numbers of pieces of the sources that are scored by themselves, by the name of the group."""
     cells: tuple[str, ...] = ("bahdanau", "memory", "located_memory")
     prefix: str = ""
     """The names of its runs begin with it."""
@@ -115,7 +115,7 @@ CORPORA = {
         "data/iwslt15-en-vi/noapos",
         tuple(TALKS),
         epochs=8,
-        limits=(32, 64),
+        groups={"≤ 32": range(33), "33–64": range(33, 65), "> 64": range(65, LONGEST)},
         cells=("bahdanau", "luong, general", "located_memory", "located_memory, K = 64", "located_memory, K = 128"),
         prefix="talks-",
         facts="; English to Vietnamese",
@@ -171,7 +171,7 @@ def run_name(corpus: Corpus, cell: str, seed: int) -> str:
 
 def write_report(file: Path, corpus: Corpus, data: Path, runs: Runs, epochs: int) -> None:
     """Write the table of all finished cells."""
-    scored = [*corpus.sets, *(f"{part}, {group}" for part in corpus.sets for group in groups(corpus))]
+    scored = [*corpus.sets, *(f"{part}, {group}" for part in corpus.sets for group in corpus.groups)]
     columns = ("change", "seeds", *scored, "best valid, greedy", "tokens/s", "min")
     rows = []
     for cell in corpus.cells:
@@ -192,21 +192,6 @@ def write_report(file: Path, corpus: Corpus, data: Path, runs: Runs, epochs: int
     save(file, [*lines, *table(columns, rows)])
 
 
-def groups(corpus: Corpus) -> dict[str, range]:
-    """Return the numbers of pieces of the sources in each group."""
-    if not corpus.limits:
-        return {}
-    bounds = [0, *corpus.limits, 10**6]
-    names = [f"≤ {corpus.limits[0]}", *(f"{low + 1}–{high}" for low, high in pairwise(corpus.limits))]
-    return dict(
-        zip(
-            [*names, f"> {corpus.limits[-1]}"],
-            (range(low + 1, high + 1) for low, high in pairwise(bounds)),
-            strict=True,
-        )
-    )
-
-
 def evaluate_sets(corpus: Corpus, data: Path, model: Path) -> dict[str, Any]:
     """Return the BLEU of the model on each set, and on each group of its sources."""
     translator = Translator.load(model)
@@ -216,7 +201,7 @@ def evaluate_sets(corpus: Corpus, data: Path, model: Path) -> dict[str, Any]:
         pairs = read_pairs(*(str(data / f"{part}.{language}.gz") for language in corpus.languages))
         hypotheses = translator.texts([pair.source for pair in pairs], options)
         lengths = [len(translator.encode(pair.source)) for pair in pairs]
-        for name, members in {"": range(10**6), **groups(corpus)}.items():
+        for name, members in {"": range(LONGEST), **corpus.groups}.items():
             rows = [row for row, length in enumerate(lengths) if length in members]
             texts, references = [hypotheses[row] for row in rows], [pairs[row].target for row in rows]
             result[f"{part}, {name}" if name else part] = corpus_scores(texts, references, lowercase=True).bleu
