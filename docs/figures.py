@@ -42,6 +42,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "hashed": {"_target_": "HashedAttention", "chunk": 3, "key_size": 16},
     "memory": {"_target_": "MemoryAttention", "slots": 8},
     "located_memory": {"_target_": "LocatedMemoryAttention", "slots": 8},
+    "stretch_memory": {"_target_": "StretchMemoryAttention", "slots": 4, "split": 2, "heads": 2},
     "nested_memory": {"_target_": "NestedMemoryAttention", "slots": 8},
     "low_rank": {"_target_": "LowRankAttention", "slots": 8, "key_size": 32},
     "abc": {"_target_": "AbcAttention", "slots": 8, "key_size": 32},

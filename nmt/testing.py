@@ -20,6 +20,7 @@ from torch.autograd.gradcheck import GradcheckError
 
 from nmt.attention.base import Attention, Memory, require_shapes
 from nmt.attention.multi_head import MultiHeadAttention
+from nmt.attention.stretch_memory import StretchMemoryAttention
 from nmt.errors import SourceTooLong
 from nmt.model.build import require_attributes
 from nmt.settings.arguments import parameters_of
@@ -363,13 +364,18 @@ class WriteAndRead(nn.Module):
 
 
 def _one_head(attention: Attention, inputs: Inputs) -> tuple[Attention, Inputs]:
-    """Return the inner attention of a multi-head attention, and its inputs: each head obeys the algebra."""
-    if not isinstance(attention, MultiHeadAttention):
-        return attention, inputs
-    states = attention.W_s(inputs.states)
-    query = attention.W_q(inputs.query)
-    mask = inputs.mask.repeat_interleave(attention.heads, 0)
-    return attention.inner, Inputs(attention.split_heads(states), mask, attention.split_heads(query))
+    """Return an attention with one head, and its inputs: each head obeys the algebra."""
+    if isinstance(attention, MultiHeadAttention):
+        states, query = attention.W_s(inputs.states), attention.W_q(inputs.query)
+        mask = inputs.mask.repeat_interleave(attention.heads, 0)
+        split = Inputs(attention.split_heads(states), mask, attention.split_heads(query))
+        return _one_head(attention.inner, split)
+    if isinstance(attention, StretchMemoryAttention):
+        attention = deepcopy(attention)
+        for layer in (attention.W_beta, attention.W_c):
+            layer.weight = nn.Parameter(layer.weight.chunk(attention.heads)[0])
+        attention.heads = 1
+    return attention, inputs
 
 
 def _trace(memory: Memory, inputs: Inputs) -> Tensor:

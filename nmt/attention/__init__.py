@@ -20,6 +20,7 @@ from nmt.attention.multi_head import MultiHeadAttention
 from nmt.attention.nested_memory import NestedMemoryAttention
 from nmt.attention.none import NoAttention
 from nmt.attention.sparse import SparseAttention
+from nmt.attention.stretch_memory import StretchMemoryAttention
 
 __all__ = [
     "AbcAttention",
@@ -37,4 +38,5 @@ __all__ = [
     "NestedMemoryAttention",
     "NoAttention",
     "SparseAttention",
+    "StretchMemoryAttention",
 ]

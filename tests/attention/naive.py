@@ -96,6 +96,44 @@ def located_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
     return mix([p @ beta for p in phi], h)
 
 
+def stretches(length: int, slots: int) -> list[list[int]]:
+    """Return the states of each stretch. When all slots are in use, the first two shortest neighbours merge."""
+    found: list[list[int]] = []
+    size = 1
+    for state in range(length):
+        if len(found) == slots and all(len(stretch) == 2 * size for stretch in found):
+            size *= 2
+        is_last = len(found) == slots and all(len(stretch) == 2 * size for stretch in found[:-1])
+        if found and len(found[-1]) < size * (1 + is_last):
+            found[-1].append(state)
+            continue
+        if len(found) == slots:
+            first = [*map(len, found)].index(size)
+            found[first : first + 2] = [found[first] + found[first + 1]]
+        found.append([state])
+    return found
+
+
+def stretch_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
+    values = [attention.W_v(state) for state in h]
+    weight = [torch.sigmoid(attention.w(state))[0] for state in h]
+    means, shares = [], []
+    for stretch in stretches(len(h), attention.slots):
+        total = sum(weight[s] for s in stretch)
+        shares.append({s: weight[s] / total for s in stretch})
+        means.append(sum(share * values[s] for s, share in shares[-1].items()))
+    contexts, alignments = [], []
+    for W_beta, W_c in zip(
+        *(layer.weight.chunk(attention.heads) for layer in (attention.W_beta, attention.W_c)), strict=True
+    ):
+        beta = softmax((W_beta @ q)[: len(means)] + torch.stack(means) @ W_c @ q)
+        weights = [b * share[s] for b, share in zip(beta, shares, strict=True) for s in share]
+        context, alignment = mix(weights, values)
+        contexts.append(context)
+        alignments.append(alignment)
+    return torch.cat(contexts), sum(alignments) / attention.heads
+
+
 def abc(attention: Any, h: Tensor, q: Tensor) -> Result:
     """Peng et al. (2022), §4, ABC_MLP."""
     alpha = [attention.W_phi(state).exp() for state in h]

@@ -13,7 +13,7 @@ import torch
 from attention.blocks import STEMS, read_block
 from torch import Tensor, nn
 
-from nmt.attention import LowRankAttention, MultiHeadAttention
+from nmt.attention import LowRankAttention, MultiHeadAttention, StretchMemoryAttention
 from nmt.attention.base import Attention, Memory
 from nmt.model.build import ATTENTION
 from nmt.settings.plugins import locate
@@ -139,14 +139,15 @@ def test_contexts_of_two_sources_differ(attention: Attention) -> None:
 def uniform_reads(attention: Attention) -> Attention:
     """Make the attention read all real slots equally, with the same total weight: a wrong answer to compare with."""
     reader = attention.inner if isinstance(attention, MultiHeadAttention) else attention
-    read_weights = reader.read_weights
+    name = "head_weights" if isinstance(reader, StretchMemoryAttention) else "read_weights"
+    read_weights = getattr(reader, name)
 
     def uniform(query: Tensor, memory: Memory) -> Tensor:
         weights = read_weights(query, memory)
         real = torch.ones_like(weights) if memory.mask is None else memory.mask[:, None].expand_as(weights).to(weights)
-        return real * (weights.sum(2, keepdim=True) / real.sum(2, keepdim=True).clamp(min=1))
+        return real * (weights.sum(-1, keepdim=True) / real.sum(-1, keepdim=True).clamp(min=1))
 
-    reader.read_weights = uniform  # type: ignore[method-assign]
+    setattr(reader, name, uniform)
     return attention
 
 

@@ -33,6 +33,10 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [  # the loop, the class, and set
     *(("memory", "Memory", {"slots": 3, "max_length": 4, **settings}) for settings in MEMORIES),
     *(("memory", "NestedMemory", {"slots": slots, "max_length": 4, **MEMORIES[2]}) for slots in (4, 8)),
     *(("located_memory", "LocatedMemory", {"slots": slots}) for slots in (3, 9)),
+    *(
+        ("stretch_memory", "StretchMemory", {"slots": slots, "split": split, "heads": heads})
+        for slots, split, heads in ((1, 1, 1), (1, 2, 3), (3, 1, 2), (3, 4, 1))
+    ),
     ("abc", "Abc", {"slots": 3, **KEY}),
     ("low_rank", "LowRank", {"slots": 2, "max_length": 7, **KEY}),
     *(
@@ -53,7 +57,8 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [  # the loop, the class, and set
         for rounds, chunk in [(1, 2), (3, 1), (3, 2), (2, 7)]  # few read, found twice, others masked, short source
     ),
 ]
-LONG = [case for case in CASES if case[1] == "Delta" or "all" in case[2].values()]  # their updates take few states
+LONG = [case for case in CASES if case[1] in ("Delta", "StretchMemory") or "all" in case[2].values()]
+"""Their updates take few states, or depend on the length."""
 
 
 def name_of(case: tuple[str, str, dict[str, Any]]) -> str:

@@ -1,0 +1,89 @@
+"""Memory attention whose slots are stretches of the source, and are compared with the query.
+
+Britz, Guan & Luong (2017), arXiv 1707.00110, with the comparison of Luong et al. (2015), arXiv 1508.04025. Several
+reads of one memory are the multi-query attention of Shazeer (2019), arXiv 1911.02150.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+import torch
+from torch import Tensor, nn, unflatten
+from torch.nn.functional import one_hot
+
+from nmt.attention.base import Attention, Memory, Update
+from nmt.settings.arguments import Size
+
+LONGEST = 40  # stretches have at most 2 to this power states
+
+
+class StretchMemoryAttention(Attention):
+    """r·K means of neighbouring states, of D/r numbers each, which a query scores H times by index and content.
+
+    M_k = Σ_s α_sk W_v h_s / Σ_s α_sk    α_sk = σ(w · h_s) if state s is in stretch k, otherwise 0    once per source
+    c_t = [c_t¹; …; c_tᴴ]                c_tⁱ = Σ_k βⁱ_tk M_k    βⁱ_t = softmax(W_βⁱ d_t + M W_cⁱ d_t)    once per query
+
+    A source of up to r·K states has a stretch for each. Then neighbouring stretches merge, from the first to the last:
+    if each has two states, the next ones will have four. So a source can arrive part by part. The memory has as many
+    numbers as K states, in r times as many places. Sizes are rounded up. The alignment is the mean of the H reads.
+    """
+
+    def __init__(
+        self, *, state_size: Size, query_size: Size, slots: Size = 32, split: Size = 4, heads: Size = 4
+    ) -> None:
+        super().__init__()
+        self.slots, self.heads = slots * split, heads
+        width = ceil(state_size / split)
+        self.context_size = heads * width
+        self.W_v = nn.Linear(state_size, width, bias=False)
+        self.w = nn.Linear(state_size, 1)
+        self.W_beta = nn.Linear(query_size, heads * self.slots, bias=False)
+        self.W_c = nn.Linear(query_size, heads * width, bias=False)
+
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
+        """Return α (B, S, r·K) and W_v h; the slots before are merged as the new length asks for."""
+        length = (memory.length + mask.sum(1))[:, None]
+        positions = memory.length[:, None] + torch.arange(states.shape[1], device=states.device)
+        weights = torch.sigmoid(self.w(states)) * self.in_stretch(positions, length).to(states.dtype)
+
+        def merge(columns: Tensor) -> Tensor:
+            firsts = self.first_states(memory.length[:, None])
+            return self.in_stretch(firsts, length).to(columns.dtype).transpose(1, 2) @ columns
+
+        return Update(weights, self.W_v(states), merge)
+
+    def lengths(self, length: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the number ℓ of states in a stretch of a source of this length, and how many stretches have 2ℓ."""
+        powers = 2 ** torch.arange(LONGEST, device=length.device)
+        size = powers[((powers * self.slots <= length).sum(-1, keepdim=True) - 1).clamp(min=0)]
+        return size, ((length + size - 1) // size - self.slots).clamp(min=0)
+
+    def in_stretch(self, positions: Tensor, length: Tensor) -> Tensor:
+        """Return whether these positions (B, n) of a source of this length (B, 1) are in each stretch (B, n, r·K)."""
+        size, longer = self.lengths(length)
+        behind = positions - 2 * size * longer
+        stretch = torch.where(behind < 0, positions // (2 * size), longer + behind // size)
+        return one_hot(stretch.clamp(max=self.slots - 1), self.slots)
+
+    def first_states(self, length: Tensor) -> Tensor:
+        """Return the position (B, r·K) of the first state of each stretch of a source of this length (B, 1)."""
+        size, longer = self.lengths(length)
+        stretch = torch.arange(self.slots, device=length.device)
+        return size * (stretch + torch.minimum(stretch, longer))
+
+    def head_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        """Return βⁱ / Σ_s α_s (B, H, Q, r·K), the weight of the sum in each slot for each read of each query."""
+        is_used = memory.mass[:, None, None] > 0
+        mass = memory.mass[:, None, None].where(is_used, 1)
+        content = self.split_heads(self.W_c(query)) @ memory.slots[:, None].transpose(2, 3) / mass
+        scores = self.split_heads(self.W_beta(query)) + content
+        return torch.softmax(scores.masked_fill(~is_used, torch.finfo(scores.dtype).min), dim=3) / mass
+
+    def split_heads(self, joined: Tensor) -> Tensor:
+        """Return (B, Q, H·n) as (B, H, Q, n)."""
+        return unflatten(joined, 2, (self.heads, -1)).transpose(1, 2)
+
+    def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        weights = self.head_weights(query, memory)
+        return (weights @ memory.slots[:, None]).transpose(1, 2).flatten(2), weights.mean(1)
