@@ -19,7 +19,7 @@ define INSTALL_TORCH
 endef
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: train test test-all extras lint types docs pages site wheel lock clean
+.PHONY: train test test-all extras lint types docs pages reference site wheel lock clean
 
 train: $(STAMP)
 	$(BIN)/nmt-train
@@ -45,6 +45,10 @@ docs: pages site
 
 pages: $(DOCS_STAMP)
 	$(PYTEST) -m "" tests/test_readme.py tests/test_docs.py
+
+# Write the parts of the pages that come from code, settings and results.
+reference: $(STAMP)
+	$(BIN)/python docs/generate.py
 
 site: $(DOCS_STAMP)
 	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky --jobs 2 docs docs/_build/html

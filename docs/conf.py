@@ -20,23 +20,19 @@ version = release = __version__
 
 extensions = [
     "myst_nb",
-    "sphinx.ext.autodoc",
-    "configuration",
-    "docstrings",
     "internal_links",
     "mathml",
-    "measured",
     "repository_pages",
 ]
-exclude_patterns = ["_build", "_ext"]
+exclude_patterns = ["_build/html", "_build/jupyter_execute"]
 nitpicky = True
 
 # Pages of the site whose text is a file outside docs/.
 repository_pages = {
-    "benchmarks": "benchmarks/README.md",
-    "experiments": "benchmarks/LOG.md",
-    "changelog": "CHANGELOG.md",
-    "corpora": "data/README.md",
+    "_build/pages/benchmarks": "benchmarks/README.md",
+    "_build/pages/experiments": "benchmarks/LOG.md",
+    "_build/pages/changelog": "CHANGELOG.md",
+    "_build/pages/corpora": "data/README.md",
 }
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
@@ -50,19 +46,6 @@ nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # seconds per cell
 nb_merge_streams = True
-
-autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
-autodoc_typehints_format = "short"
-autodoc_default_options = {"exclude-members": "__init__, __new__"}
-python_use_unqualified_type_names = True
-# Without a network there are no inventories of other projects, so their names get no links.
-nitpick_ignore_regex = [
-    (r"py:.*", r"(torch|np|numpy|nn|pathlib|collections|typing|argparse|pyarrow|pa)\..*"),
-    (r"py:class", r"Tensor|Path|Any|Iterable|Iterator|Sequence|Mapping|Callable|Self|optional"),
-    # Internal types.
-    (r"py:class", r"Pairs|OnFailure|TrainedModel|Links?|nmt\.data\.links\.\w+|nmt\.search\.hypothesis\.\w+"),
-]
 
 html_theme = "furo"
 html_title = "Translation with memory-based attention"

@@ -6,8 +6,6 @@ are installed.
 
 from __future__ import annotations
 
-import re
-import shutil
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -23,7 +21,6 @@ pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 CONF = ROOT / "conf"
-COMMANDS = sorted(path.stem for path in CONF.glob("*.yaml"))
 
 
 @pytest.fixture
@@ -53,15 +50,6 @@ def warnings_of(monkeypatch: pytest.MonkeyPatch) -> Any:
     return collect
 
 
-def keys(values: dict[str, Any], prefix: str) -> Iterator[str]:
-    """Yield the dotted key of each setting in a YAML file."""
-    for key, value in values.items():
-        if isinstance(value, dict) and key != "defaults":
-            yield from keys(value, f"{prefix}{key}.")
-        elif key not in ("defaults", "_target_"):
-            yield f"{prefix}{key}"
-
-
 # Pages.
 
 
@@ -72,66 +60,10 @@ def test_every_attention_has_a_page(kind: str) -> None:
         parent = yaml.safe_load((CONF / "attention" / f"{kind}.yaml").read_text("utf-8"))["defaults"][0]
         page = page.with_stem(parent)
     text = page.read_text("utf-8")
-    assert f"`attention={kind}`" in text and f"({page.stem}.png)" in text
+    assert f"`attention={kind}`" in text and f"({page.stem}.png)" in text and "<!-- generated: measured " in text
 
 
-# The configuration reference.
-
-
-def test_reference_lists_every_key_of_every_group(extension: Any, warnings_of: Any) -> None:
-    configuration = extension("configuration")
-    warnings = warnings_of(configuration)
-    page = "\n".join(configuration.groups())
-    for path in sorted(CONF.glob("*/**/*.yaml")):
-        group, *names = path.relative_to(CONF).with_suffix("").parts
-        title, place = (f"{group}={path.stem}", group) if group != "filters" else ("Keys of all data", "data")
-        section = page.partition(f"#### {title}\n")[2].partition("\n####")[0]
-        values = yaml.safe_load(path.read_text("utf-8")) or {}
-        if group == "experiment":
-            assert f"`+experiment={'/'.join(names)}`" in page
-        else:
-            assert section
-            assert set(re.findall(r"^\| `([^`]+)`", section, re.MULTILINE)) == set(keys(values, f"{place}."))
-    assert not warnings
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_reference_lists_every_key_of_a_command(command: str, extension: Any, warnings_of: Any) -> None:
-    configuration = extension("configuration")
-    warnings = warnings_of(configuration)
-    values = yaml.safe_load((CONF / f"{command}.yaml").read_text("utf-8"))
-    table = "\n".join(configuration.command_table(command))
-    assert set(re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)) == set(keys(values, ""))
-    assert not warnings
-    assert f"{{configuration}} {command}\n" in (DOCS / "reference" / "configuration.md").read_text("utf-8")
-
-
-def test_reference_shows_type_bounds_default_and_description(extension: Any) -> None:
-    page = "\n".join(extension("configuration").groups())
-    rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
-    memory = page.partition("#### attention=memory\n")[2].partition("\n####")[0]
-    assert re.search(r"^\| `attention.slots` \| whole number ≥ 1 .*\| `32` \| K \|$", memory, re.MULTILINE)
-    assert "number ≥ 0 and ≤ 100 | `1.0` | alpha of Wu et al." in rows["search.length_penalty"]
-    assert "whole number ≥ 1 and ≤ 1,000, or `null` | `null` |" in rows["search.max_length"]
-    assert "number > 0 | `0.005` |" in rows["optimizer.lr"]  # torch's own annotation has no bounds
-
-
-def test_setting_without_comment_or_type_is_a_warning(
-    extension: Any, warnings_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    configuration = extension("configuration")
-    warnings = warnings_of(configuration)
-    folder = shutil.copytree(CONF, tmp_path / "conf")
-    (folder / "embeddings" / "default.yaml").write_text("size: 192\nshared: true  # one table\nother: 1  # unknown\n")
-    monkeypatch.setattr(configuration, "config_dir", lambda: folder)
-    list(configuration.groups())
-    assert warnings == [
-        "conf/embeddings/default.yaml: size has no comment that describes it",
-        "conf/embeddings/default.yaml: other has no type",
-    ]
-
-
-# Other extensions.
+# Extensions.
 
 
 def test_broken_links_are_found(extension: Any, tmp_path: Path) -> None:
@@ -157,30 +89,14 @@ def test_equation_becomes_mathml_and_an_unknown_command_is_a_warning(extension: 
 
 
 def test_links_that_leave_docs_lead_to_pages_or_copies(extension: Any) -> None:
-    pages = {ROOT / "CHANGELOG.md": DOCS / "changelog.md"}
+    pages = {ROOT / "CHANGELOG.md": DOCS / "pages/changes.md"}
     text = "[a](../CHANGELOG.md#unreleased) [b](../README.md) [c](../nmt/attention) [faq.md](faq.md) [d](https://x.org)"
     rewritten = extension("repository_pages").rewrite_links(text, DOCS / "x.md", DOCS / "x.md", DOCS, pages)
-    assert rewritten == "[a](changelog.md#unreleased) [b](path:../README.md) c [](faq.md) [d](https://x.org)"
+    assert rewritten == "[a](pages/changes.md#unreleased) [b](path:../README.md) c [](faq.md) [d](https://x.org)"
 
 
 def test_sidebar_lists_the_pages_of_each_section(extension: Any) -> None:
     toctrees = list(extension("repository_pages").sidebar((DOCS / "index.md").read_text("utf-8")))
     named = {name for toctree in toctrees for name in toctree.splitlines()[5:-1]}
     pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md") if "_build" not in page.parts}
-    assert pages - named <= {"index", *(name for name in pages if name.startswith("attentions/") or is_stub(name))}
-
-
-def is_stub(name: str) -> bool:
-    """Whether the text of a page is another file of the repository."""
-    return "The text of this page is" in (DOCS / f"{name}.md").read_text("utf-8")
-
-
-def test_measured_kinds_exist(extension: Any) -> None:
-    measured = extension("measured")
-    cost = dict(measured.read_table(ROOT / "benchmarks" / "results" / "cost.md"))
-    pages = sorted((DOCS / "attentions").glob("*.md"))
-    for page in pages:
-        kinds = measured.FENCE.search(page.read_text("utf-8"))[1].splitlines()
-        assert kinds and set(kinds) <= set(cost), page
-    with pytest.raises(Exception, match="not in benchmarks"):
-        list(measured.table(["unknown"], cost, {}))
+    assert pages - named <= {"index", *(name for name in pages if name.startswith("attentions/"))}

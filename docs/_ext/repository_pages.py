@@ -1,9 +1,8 @@
 """Pages of the site whose text is a file elsewhere in the repository, such as CHANGELOG.md.
 
-The file in docs/ is one sentence with a link, for readers of the repository. When the site is built, the text of the
-other file replaces it, and links to that file lead to the page. No text exists twice.
+The build copies them into docs/_build/pages, and links to such a file lead to its page.
 
-The sidebar lists the pages that the tables of index.md link to, under the same headings.
+The sidebar lists the pages that the tables of index.md link to, under the same headings, and the attentions.
 """
 
 from __future__ import annotations
@@ -15,30 +14,39 @@ from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.config import Config
 
 LINK = re.compile(r"\[(?P<label>[^\[\]]*)\]\((?P<path>(?!\w+:)[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("repository_pages", {}, "env", dict)
+    app.connect("config-inited", copy_pages)
     app.connect("source-read", read_page)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
+def copy_pages(app: Sphinx, config: Config) -> None:
+    """Copy the repository pages to where Sphinx finds them."""
+    for name, file in config.repository_pages.items():
+        page = Path(app.srcdir, f"{name}.md")
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text((Path(app.srcdir).parent / file).read_text(encoding="utf-8"), encoding="utf-8")
+
+
 def read_page(app: Sphinx, name: str, source: list[str]) -> None:
-    """Replace the text of a repository page, rewrite links that leave docs/, and add the sidebar to the first page."""
+    """Rewrite links that leave docs/, and add the sidebar to the first page and to the page of the attentions."""
     docs = Path(app.srcdir)
-    origin = page = Path(app.env.doc2path(name))
+    page = Path(app.env.doc2path(name))
     if page.suffix != ".md":
         return
     pages = {docs.parent / file: docs / f"{page}.md" for page, file in app.config.repository_pages.items()}
-    if name in app.config.repository_pages:
-        origin = docs.parent / app.config.repository_pages[name]
-        source[0] = origin.read_text(encoding="utf-8")
-        app.env.note_dependency(str(origin))
+    origin = next((file for file, copy in pages.items() if copy == page), page)
     source[0] = rewrite_links(source[0], origin, page, docs, pages)
     if name == app.config.root_doc:
         source[0] += "".join(sidebar(source[0]))
+    elif name == "attentions":
+        source[0] += toctree(list(dict.fromkeys(re.findall(r"\((attentions/\w+)\.md\)", source[0]))))
 
 
 def sidebar(index: str) -> Iterator[str]:
@@ -46,7 +54,11 @@ def sidebar(index: str) -> Iterator[str]:
     for section in re.split(r"^### ", index, flags=re.MULTILINE)[1:]:
         caption, table = section.split("\n", 1)
         names = [link["path"].removesuffix(".md") for link in LINK.finditer(table) if link["path"].endswith(".md")]
-        yield "\n".join(["", "```{toctree}", f":caption: {caption}", ":hidden:", "", *names, "```", ""])
+        yield toctree(names, f":caption: {caption}")
+
+
+def toctree(names: list[str], *options: str) -> str:
+    return "\n".join(["", "```{toctree}", *options, ":hidden:", "", *names, "```", ""])
 
 
 def rewrite_links(text: str, origin: Path, page: Path, docs: Path, pages: dict[Path, Path]) -> str:

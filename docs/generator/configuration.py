@@ -1,7 +1,7 @@
 """The configuration reference: every key with its type, bounds, default and description.
 
 Types and bounds come from the schema and from the signatures of the classes that ``_target_`` names, defaults and
-descriptions from the YAML files in conf/. A key without a comment is a warning, and a warning fails the build.
+descriptions from the YAML files in conf/. A key without a comment is an error.
 """
 
 from __future__ import annotations
@@ -14,18 +14,12 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import yaml
-from setting_types import block_types, describe, is_group, members
-from sphinx.application import Sphinx
-from sphinx.util import logging
+from generator.setting_types import block_types, describe, is_group, members
 
 from nmt.config.overrides import config_dir
 from nmt.data.filters import Filters
 from nmt.data.sources import PreparedData, is_prepared
 from nmt.training.settings import Train
-
-logger = logging.getLogger(__name__)
-FENCE = re.compile(r"^```\{(configuration|groups)\}(?: (\w+))?\n```$", re.MULTILINE)
-
 
 COMMENT = re.compile(r"^( *)([\w]+):.*?(?:  # (.+))?$")
 
@@ -68,35 +62,15 @@ def choices(group: str) -> dict[str, YamlFile]:
     return {path.relative_to(folder).with_suffix("").as_posix(): YamlFile(path) for path in paths}
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
-    app.connect("source-read", fill_page)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+def command(name: str) -> Iterator[str]:
+    """Yield the examples of a command, and a table of the keys that belong to no group."""
+    module = import_module(f"nmt.commands.{name}")
+    settings: type = Train if name == "train" else getattr(module, f"{name.capitalize()}Options")
+    yield from ["```text", module.HELP, "```", ""]
+    yield from table(YamlFile(config_dir() / f"{name}.yaml"), get_type_hints(settings, include_extras=True), "")
 
 
-def fill_page(app: Sphinx, name: str, source: list[str]) -> None:
-    """Replace each ``{configuration} COMMAND`` by the keys of that command, and ``{groups}`` by all groups."""
-
-    def generate(fence: re.Match[str]) -> str:
-        lines = groups() if fence[1] == "groups" else command_table(fence[2])
-        return "\n".join(lines)
-
-    if FENCE.search(source[0]):
-        source[0] = FENCE.sub(generate, source[0])
-        for path in config_dir().rglob("*.yaml"):
-            app.env.note_dependency(str(path))
-
-
-def command_table(command: str) -> Iterator[str]:
-    """Yield the lines of a table of the keys that belong to no group."""
-    if command == "train":
-        settings: type = Train
-    else:
-        settings = getattr(import_module(f"nmt.commands.{command}"), f"{command.capitalize()}Options")
-    file = YamlFile(config_dir() / f"{command}.yaml")
-    yield from table(file, get_type_hints(settings, include_extras=True), "")
-
-
-def groups() -> Iterator[str]:
+def groups(_: str = "") -> Iterator[str]:
     """Yield the lines of one section per group of conf/train.yaml, and of the experiments."""
     hints = get_type_hints(Train, include_extras=True)
     for group, default in YamlFile(config_dir() / "train.yaml").chosen:
@@ -165,7 +139,7 @@ def rows(file: YamlFile, values: dict[str, Any], types: dict[str, Any], prefix: 
         comment = file.comments.get(name)
         if not (describe(kind) and comment):
             missing = "comment that describes it" if describe(kind) else "type"
-            logger.warning("conf/%s: %s has no %s", file.path.relative_to(config_dir()), name, missing)
+            raise ValueError(f"conf/{file.path.relative_to(config_dir())}: {name} has no {missing}")
         yield name, describe(kind), _default(default), comment or ""
 
 
