@@ -355,8 +355,7 @@ class Translator(Reader):
         ``source`` holds the line's piece ids. If it is None, the translation has no source tokens.
         """
         if not hypotheses:
-            hint = "" if options.no_repeat is None else f", or search.no_repeat={options.no_repeat} allows no piece"
-            return Failure(SCORES_NOT_FINITE + hint)
+            return Failure(SCORES_NOT_FINITE)
         unknown = MARK if options.replace_unknown else ""
         n_best = [self._to_translation(source or [], hypothesis, unknown) for hypothesis in hypotheses]
         if options.min_length:

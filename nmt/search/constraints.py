@@ -1,7 +1,7 @@
-"""Constraints on hypotheses: no repeated n-gram, and a prefix with which a translation begins.
+"""Prefixes with which translations begin.
 
-They are an engine around another one, so no search method knows them. Candidates that break a constraint are removed as
-banned ids are: the others are not renormalised. Hence every law of a search holds with them.
+They are an engine around another one, so no search method knows them. Other candidates are removed as banned ids are:
+the rest is not renormalised. Hence every law of a search holds with prefixes.
 """
 
 from __future__ import annotations
@@ -23,28 +23,22 @@ Prefix = Sequence[Mapping[int, int]]
 ``len(prefix)`` the prefix is complete, and any piece may follow."""
 
 
-class ConstrainedState(NamedTuple):
+class PrefixState(NamedTuple):
     """State of b sentences with N hypotheses each."""
 
     inner: Any
     """The state of the other engine."""
     rows: Integers
     """(b,) row of each sentence in the encoded batch."""
-    tokens: Integers
-    """(b,N,1+T) ``<s>`` and the T pieces of each hypothesis."""
     progress: Integers
     """(b,N) the state of each hypothesis in the prefix of its sentence; -1 before ``<s>``."""
 
 
-class ConstrainedEngine(Generic[Source]):
-    """Engine without hypotheses that repeat an n-gram of ``no_repeat`` pieces, or that begin with another prefix.
+class PrefixEngine(Generic[Source]):
+    """Engine whose hypotheses begin with the ``prefixes`` (B,), which are empty for sentences without one."""
 
-    ``prefixes`` (B,) are empty for sentences without one. Pieces of a prefix may repeat an n-gram.
-    """
-
-    def __init__(self, engine: Engine[Source, Any], *, no_repeat: int | None, prefixes: Sequence[Prefix]) -> None:
+    def __init__(self, engine: Engine[Source, Any], prefixes: Sequence[Prefix]) -> None:
         self._engine = engine
-        self._no_repeat = no_repeat
         self._prefixes = prefixes
         self._ends = np.array([len(prefix) for prefix in prefixes])
         self._allowed = cache(lambda row, step: np.array([*prefixes[row][step]], dtype=np.int64))
@@ -53,43 +47,32 @@ class ConstrainedEngine(Generic[Source]):
         """Encode the batch as the other engine does."""
         return self._engine.encode(sources)
 
-    def init(self, source: Source) -> ConstrainedState:
+    def init(self, source: Source) -> PrefixState:
         """Return the state before the first step."""
         count = len(self._prefixes)
-        empty = np.zeros((count, 1, 0), dtype=np.int64)
-        return ConstrainedState(self._engine.init(source), np.arange(count), empty, np.full((count, 1), -1))
+        return PrefixState(self._engine.init(source), np.arange(count), np.full((count, 1), -1))
 
     def step(
-        self,
-        state: ConstrainedState,
-        tokens: Integers,
-        parents: Integers,
-        k: int,
-        banned: Sequence[int] | None = None,
-    ) -> tuple[ConstrainedState, Floats, Integers, Floats]:
-        """Return the k best candidates that no constraint forbids, with the state and the read weights."""
-        inner, rows, history, progress = state
-        sentences = np.arange(len(rows))[:, None]
-        history = np.concatenate([history[sentences, parents], tokens[..., None]], axis=2)
-        progress = self._advance(rows, progress[sentences, parents], tokens)
+        self, state: PrefixState, tokens: Integers, parents: Integers, k: int, banned: Sequence[int] | None = None
+    ) -> tuple[PrefixState, Floats, Integers, Floats]:
+        """Return the k best candidates that the prefixes allow, with the state and the read weights."""
+        inner, rows, progress = state
+        progress = self._advance(rows, progress[np.arange(len(rows))[:, None], parents], tokens)
         inside = np.argwhere(progress < self._ends[rows, None])
-        # A hypothesis of T pieces has T - n + 1 n-grams, each of which can forbid one piece.
-        forbidden = 0 if self._no_repeat is None else max(0, history.shape[2] - self._no_repeat)
-        # k must not depend on other lines of the batch, except within a prefix.
-        wanted = WHOLE_VOCABULARY if len(inside) else k + forbidden
+        wanted = WHOLE_VOCABULARY if len(inside) else k
         inner, log_probs, ids, weights = self._engine.step(inner, tokens, parents, wanted, banned)
-        state = ConstrainedState(inner, rows, history, progress)
-        if not len(inside) and not forbidden:
+        state = PrefixState(inner, rows, progress)
+        if not len(inside):
             return state, log_probs, ids, weights
-        blocked = _repeats(history[..., 1:], ids, self._no_repeat) if self._no_repeat else np.zeros(ids.shape, np.bool_)
+        blocked = np.zeros(ids.shape, np.bool_)
         for row, slot in inside:
             blocked[row, slot] = ~np.isin(ids[row, slot], self._allowed(int(rows[row]), int(progress[row, slot])))
         return state, *first_allowed(blocked, log_probs, ids, k), weights
 
-    def drop(self, state: ConstrainedState, keep: Integers) -> ConstrainedState:
+    def drop(self, state: PrefixState, keep: Integers) -> PrefixState:
         """Return the state of the sentences ``keep``."""
         inner, *fields = state
-        return ConstrainedState(self._engine.drop(inner, keep), *(field[keep] for field in fields))
+        return PrefixState(self._engine.drop(inner, keep), *(field[keep] for field in fields))
 
     def align(self, source: Source, row: int, weights: Floats) -> Floats:
         """Return the alignment of the other engine."""
@@ -104,18 +87,6 @@ class ConstrainedEngine(Generic[Source]):
             following = self._prefixes[rows[row]][step].get(int(tokens[row, slot])) if step >= 0 else 0
             progress[row, slot] = self._ends[rows[row]] if following is None else following
         return progress
-
-
-def _repeats(history: Integers, ids: Integers, n: int) -> Booleans:
-    """Return which candidates ``ids`` (b,N,k) would end an n-gram that is already in the pieces ``history`` (b,N,T)."""
-    blocked = np.zeros(ids.shape, dtype=np.bool_)
-    length = history.shape[2]
-    last = history[..., length - n + 1 :]
-    for start in range(length - n + 1):
-        same = (history[..., start : start + n - 1] == last).all(axis=2)
-        if same.any():
-            blocked |= same[..., None] & (ids == history[..., start + n - 1, None])
-    return blocked
 
 
 def first_allowed(blocked: Booleans, log_probs: Floats, ids: Integers, k: int) -> tuple[Floats, Integers]:

@@ -52,8 +52,6 @@ class SearchOptions:
     """Maximum target pieces, without ``</s>``; null: 2·S + 10 for S source pieces with ``</s>``. At most 1000."""
     max_length_ratio: Annotated[float, AtLeast(0.01), AtMost(1000)] | None = None
     """Maximum target pieces per source piece, ``</s>`` included there; null: see ``max_length``."""
-    no_repeat: Count | None = None
-    """No sequence of this number of pieces occurs twice in a translation; null: repetitions are allowed."""
     temperature: Annotated[float, AtLeast(0.001), AtMost(1000)] | None = None
     """Sample instead of searching: values below 1 sharpen the distribution, above 1 flatten it; null: off."""
     top_k: Count | None = None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nmt.search.beam import beam_search
-from nmt.search.constraints import ConstrainedEngine, Prefix
+from nmt.search.constraints import Prefix, PrefixEngine
 from nmt.search.engine import Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History, Hypothesis
 from nmt.search.one_sentence import search_one_sentence
@@ -54,13 +54,12 @@ def search_encoded(
     prefixes = prefixes or [()] * len(lengths)
     limits = options.limits(lengths) + np.array([len(prefix) for prefix in prefixes])  # every prefix is completed
     searched: Any = engine
-    constrained = options.no_repeat is not None or any(prefixes)
-    if len(limits) == 1 and not constrained:
+    if any(prefixes):
+        searched = PrefixEngine(engine, prefixes)
+    elif len(limits) == 1:
         hypotheses = search_one_sentence(engine, source, int(limits[0]), options)
         if hypotheses is not None:
             return [hypotheses]
-    if constrained:
-        searched = ConstrainedEngine(engine, no_repeat=options.no_repeat, prefixes=prefixes)
     history = History(keep_weights=options.keep_weights or options.coverage_penalty > 0)
 
     def align(row: int, reads: Floats) -> Floats:

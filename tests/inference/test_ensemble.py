@@ -22,7 +22,7 @@ MEMBERS = ("gru", "memory")
 LINES = ["a dog", "two small cats sleep here today", "", "red", "a small dog sees two red houses here"]
 SEARCHES = {
     "greedy": SearchOptions(beam_size=1),
-    "beam": SearchOptions(beam_size=4, n_best=3, no_repeat=2),
+    "beam": SearchOptions(beam_size=4, n_best=3),
     "sampling": SearchOptions(temperature=1.0, n_best=2, max_length=8),
 }
 METHODS = pytest.mark.parametrize("method", SEARCHES)

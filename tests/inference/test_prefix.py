@@ -26,7 +26,7 @@ PREFIX = st.tuples(LINE, st.integers(0, 20), st.sampled_from(["", " "])).map(
 )
 SEARCHES = {
     "greedy": SearchOptions(beam_size=1, max_length=6),
-    "beam": SearchOptions(beam_size=4, n_best=3, max_length=6, no_repeat=2),
+    "beam": SearchOptions(beam_size=4, n_best=3, max_length=6),
     "sampling": SearchOptions(temperature=1.0, n_best=2, max_length=6),
 }
 

@@ -54,11 +54,6 @@ def folder(request: pytest.FixtureRequest, exported_model: Callable[[str], Path]
     return exported_model(request.param)
 
 
-def has_repeated(tokens: list[str], n: int) -> bool:
-    grams = [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
-    return len(set(grams)) < len(grams)
-
-
 def has_word(best: Translation, word: str) -> bool:
     return re.search(rf"\b{word}\b", best.text, re.IGNORECASE) is not None
 
@@ -68,7 +63,6 @@ CHECKS: dict[str, Check] = {
     "min_length": lambda best, options: len(pieces(best)) >= options.min_length,
     "max_length": lambda best, options: len(pieces(best)) <= (options.max_length or 0),
     "max_length_ratio": lambda best, options: len(pieces(best)) <= 0.6 * len(best.source_tokens) + 1,
-    "no_repeat": lambda best, options: not has_repeated(pieces(best), options.no_repeat or 0),
     "glossary": lambda best, options: "▁red</s>" not in "".join(best.source_tokens) or has_word(best, "today"),
     "n_best": lambda best, options: 1 <= len(best.n_best) <= 3,
 }

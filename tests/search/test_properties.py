@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -40,7 +39,6 @@ def limits(draw: st.DrawFn, longest: int | None = None) -> dict[str, Any]:
         "max_length": max_length,
         "max_length_ratio": None if longest else draw(st.floats(0.1, 3) | st.none()),
         "min_length": draw(st.integers(0, min(3, max_length or 3))),
-        "no_repeat": draw(st.integers(1, 3) | st.none()),
     }
 
 
@@ -181,5 +179,5 @@ def test_hypotheses_are_scored_by_the_model_and_do_not_depend_on_their_batch(
 
 @given(st.lists(SOURCE, min_size=1, max_size=4), SEED, st.one_of(beams(), others()))
 def test_every_sentence_has_a_hypothesis(sources: list[list[int]], seed: int, options: SearchOptions) -> None:
-    results = search(ToyEngine(pieces=3, seed=seed), sources, replace(options, no_repeat=None))
+    results = search(ToyEngine(pieces=3, seed=seed), sources, options)
     assert all(results)

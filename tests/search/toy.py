@@ -135,7 +135,6 @@ def every_sentence(engine: ToyEngine, longest: int) -> Iterator[list[int]]:
 
 def is_allowed(tokens: list[int], options: SearchOptions, prefix: AllowedPrefix = ()) -> bool:
     """Return whether the options and the prefix allow these pieces, which may end in EOS."""
-    n = options.no_repeat
     place = 0
     for time, piece in enumerate(tokens):
         if piece == EOS and time < options.min_length:
@@ -144,10 +143,6 @@ def is_allowed(tokens: list[int], options: SearchOptions, prefix: AllowedPrefix 
             if piece not in prefix[place]:
                 return False
             place = prefix[place][piece]
-        elif n is not None and n <= time + 1:
-            grams = [tuple(tokens[start : start + n]) for start in range(time + 2 - n)]
-            if grams[-1] in grams[:-1]:
-                return False
     return True
 
 
