@@ -30,20 +30,8 @@ SETTINGS: dict[int, list[str]] = {
         *("training.max_epochs=200", "training.patience=null"),
         *("training.monitor=valid_loss", "training.decode_sentences=0"),
     ],
-    1_000: [
-        "tokenizer.vocab_size=1000",
-        *("embeddings.size=128", "encoder.hidden_size=256", "decoder.hidden_size=256"),
-        *("encoder.dropout=0.3", "decoder.dropout=0.3", "batches.max_tokens=300"),
-        *("schedule=linear", "schedule.warmup_steps=100", "training.label_smoothing=0.1"),
-        *("training.max_epochs=40", "training.patience=null"),
-    ],
-    10_000: [
-        "tokenizer.vocab_size=4000",
-        *("embeddings.size=256", "encoder.hidden_size=256", "decoder.hidden_size=256"),
-        *("encoder.dropout=0.4", "decoder.dropout=0.4", "batches.max_tokens=600"),
-        *("optimizer.lr=0.004", "schedule=linear", "training.label_smoothing=0.1"),
-        *("training.max_epochs=15", "training.patience=null"),
-    ],
+    1_000: ["experiment=little"],
+    10_000: ["experiment=medium"],
 }
 COLUMNS = ("pairs", "settings", "updates", "BLEU, training pairs", "BLEU, test set", "minutes")
 

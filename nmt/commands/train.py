@@ -20,7 +20,7 @@ HELP = """nmt-train: train a translation model. Without arguments: the default r
   nmt-train attention=luong name=luong                  another attention (none bahdanau luong memory covariance …)
   nmt-train attention=memory attention.slots=64         its settings
   nmt-train data=text data.train.src=a.en data.train.tgt=a.de data.valid.src=b.en data.valid.tgt=b.de name=mine
-  nmt-train +experiment=multi30k
+  nmt-train +experiment=multi30k                        tested settings; for your own text: little, medium
   nmt-train -m attention=luong,memory seed=1,2,3        every combination, then a table with mean and deviation
   nmt-train optimizer=adamw optimizer.lr=0.001 schedule=plateau
   nmt-train name=mine resume=true                       continue an interrupted run with its settings

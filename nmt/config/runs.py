@@ -9,10 +9,12 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nmt.config.advice import advice
 from nmt.config.compose import TEXT_CHANGES, composed_tree, join_options, to_yaml, train_config
 from nmt.config.overrides import UNRELATED, flatten, key_of, read_yaml
 from nmt.data.sources import PreparedData
@@ -67,7 +69,7 @@ def train_or_resume(
     with connected_processes():
         start = from_first(lambda: _start(arguments, folder, pairs))
         try:
-            return _train_into(start, pairs)
+            return _train_into(start, arguments, pairs)
         except BaseException:
             if rank() == 0 and start.is_new and not has_checkpoint(start.folder):
                 shutil.rmtree(start.folder, ignore_errors=True)
@@ -182,7 +184,7 @@ def changed_code(folder: Path, config: Train) -> str:
         return ""
 
 
-def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult:
+def _train_into(start: Start, arguments: Sequence[str], pairs: Mapping[str, Any] | None) -> TrainingResult:
     """Train, and store the settings once training starts, so that the folder's name is enough to resume the run."""
     from nmt.training.run import train_into
 
@@ -198,7 +200,8 @@ def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult
                 make_folder((start.folder / CODE / place).parent)
                 write_bytes(start.folder / CODE / place, content)
 
-    return train_into(start.folder, start.config, pairs=pairs, store_config=store_config)
+    advise = partial(advice, start.config.data, arguments)
+    return train_into(start.folder, start.config, pairs=pairs, store_config=store_config, advise=advise)
 
 
 def new_folder(runs: Path, name: str) -> Path:

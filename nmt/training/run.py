@@ -57,15 +57,17 @@ def train_into(
     *,
     pairs: Mapping[str, Any] | None = None,
     store_config: Callable[[Mapping[str, Any]], None] = lambda config: None,
+    advise: Callable[[int], str | None] = lambda pairs: None,
 ) -> TrainingResult:
     """Train the model that ``config`` describes, evaluate it on the test set, and write everything into ``folder``.
 
     With ``data=python``, ``pairs`` are the sentence pairs of each part. ``store_config`` is called with the settings
-    that config.yaml stores, once training starts. Raises UserError for anything that the user can fix.
+    that config.yaml stores, once training starts. ``advise`` returns a warning about the number of training pairs of a
+    new run, or None. Raises UserError for anything that the user can fix.
     """
     try:
         with lock_folder(folder) if rank() == 0 else nullcontext():
-            return _train(folder, config, pairs, store_config)
+            return _train(folder, config, pairs, store_config, advise)
     except Exception as error:
         if isinstance(error, UserError) or not is_out_of_memory(error):
             raise
@@ -80,6 +82,7 @@ def _train(
     config: Train,
     pairs: Mapping[str, Any] | None,
     store_config: Callable[[Mapping[str, Any]], None],
+    advise: Callable[[int], str | None],
 ) -> TrainingResult:
     started = time.perf_counter()
     logger = None
@@ -101,6 +104,8 @@ def _train(
     if logger is not None and not config.resume:
         logger.log_hyperparams(dict(stored))
     session = _Session(config, prepared, folder, logger, partial(store_config, stored))
+    if not config.resume and (problem := advise(origin["pairs"]["train"]) or too_few_updates(config, session.data)):
+        warn(problem)
     problem = session.run()
     result = TrainingResult(folder, config, None, time.perf_counter() - started)
     if rank() != 0:
@@ -155,8 +160,6 @@ class _Session:
         self.trainer = build_trainer(config, folder, [*filter(None, callbacks)], logger)
         self.task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"], guide=guide)
         self.data = CorpusBatches(prepared, config)
-        if not config.resume and (problem := too_few_updates(config, self.data)):
-            warn(problem)
 
     def run(self) -> str | None:
         """Train until the end or a signal. Return the reason if the loss diverged."""

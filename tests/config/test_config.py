@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from builders import expect_error, refusal
 
+from nmt.config.advice import EXPERIMENTS as OWN_TEXT
 from nmt.config.compose import compose_train, to_yaml, train_config
 from nmt.config.overrides import config_dir, parse_value
 from nmt.errors import UserError
@@ -25,6 +26,7 @@ CHOICES = [
 EXPERIMENTS = [
     path.relative_to(config_dir() / "experiment").with_suffix("").as_posix()
     for path in sorted((config_dir() / "experiment").rglob("*.yaml"))
+    if path.stem not in OWN_TEXT
 ]
 
 
