@@ -58,7 +58,7 @@ TRANSFORMER = [
     *("encoder=transformer", "attention.heads=4"),
     *(f"{part}.feedforward_size=384" for part in ("encoder", "decoder")),
     *("encoder.layers=4", "decoder.layers=2", "decoder.tied=true", "schedule.warmup_steps=1000"),
-    *("batches.max_tokens=1200", "precision=bf16"),
+    *("batches.max_tokens=1536", "precision=bf16"),
 ]
 
 
@@ -78,7 +78,7 @@ class Plan(NamedTuple):
 
 PLANS = {
     "captions": Plan(CELLS, 20, 0.2, [], []),
-    "tatoeba": Plan(TATOEBA_CELLS, 16, 0.1, ["optimizer.lr=0.001"], ["batches.max_tokens=1200", "precision=bf16"]),
+    "tatoeba": Plan(TATOEBA_CELLS, 16, 0.1, ["optimizer.lr=0.001"], ["batches.max_tokens=1536", "precision=bf16"]),
 }
 COLUMNS = ("model", "seeds", "parameters", "BLEU", "BLEU int8", "chrF int8", "MB int8", "words/s int8", "min")
 ROUNDS = 3
