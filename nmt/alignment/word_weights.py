@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
@@ -10,8 +11,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from nmt.data.links import Link
-from nmt.data.words import Span, overlaps, split_words, word_positions, words_of
+from nmt.data.words import WORD, Span, overlaps, split_words, words_of
 from nmt.text.writing import UNSPACED
+
+PART = re.compile("[\U000f0000-\U000fffff]|[^ \t\U000f0000-\U000fffff]+")
+"""A word, or a character for private use, which stands for an element of HTML."""
 
 
 class AlignedTranslation(Protocol):
@@ -92,7 +96,7 @@ def _units(translation: AlignedTranslation, *, split: bool = True) -> list[tuple
     for text, spans in ((translation.source, translation.source_spans), (translation.text, translation.spans)):
         units = list[Span]()
         starts = sorted({start for start, stop in spans if start < stop and not is_mark(text[start])})
-        for start, stop in word_positions(text):
+        for start, stop in (part.span() for part in (PART if split else WORD).finditer(text)):
             is_split = split and UNSPACED.search(text, start, stop)
             units += pairwise([start, *(at for at in starts if is_split and start < at < stop), stop])
         sides.append((units, overlaps(units, spans)))

@@ -10,10 +10,8 @@ from itertools import chain
 from math import inf
 from typing import NamedTuple
 
-import numpy as np
-
 from nmt.alignment.word_weights import aligned_units
-from nmt.data.words import Span, overlapping
+from nmt.data.words import overlapping
 from nmt.inference.steps import Steps
 from nmt.inference.terms import core_span, insertion_index
 from nmt.inference.translation import Translation
@@ -24,7 +22,6 @@ MARKUP = re.compile(r"<!--.*?(?:-->|\Z)|<(?=[a-zA-Z/!?])(?:[^<>\"']|\"[^\"]*\"|'
 TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)")
 SPACES = re.compile(r"[ \t\r\n\f]+")  # as HTML reads them
 STAND_INS = range(0xF0000, 0xFFFFE)  # for private use
-PART = re.compile("[\U000f0000-\U000ffffd]|[^\U000f0000-\U000ffffd]+")
 TAIL = re.compile(r"[^\w\s\U000f0000-\U000ffffd]+(?!\w)")  # the marks that end a word
 OPAQUE = frozenset({"code", "kbd", "samp", "var", "tt", "math"})  # inline elements whose text is not translated
 VOID = frozenset({"br", "img", "wbr", "input", "hr"})
@@ -218,34 +215,21 @@ _Placed = tuple[int, int, str] | Iterator["_Placed"]
 """A tag with start and end of what it replaces in the translation, or those of an element."""
 
 
-def _cut(text: str, units: Sequence[Span]) -> Iterator[tuple[Span, int]]:
-    """Yield the parts of units, which are cut around stand-ins, and the number of the unit of each."""
-    for number, unit in enumerate(units):
-        for part in PART.finditer(text, *unit):
-            yield part.span(), number
-
-
 class _Placement:
-    """Finds the places of tags in an aligned translation. Units end at stand-ins, which are linked to themselves."""
+    """Finds the places of tags in an aligned translation. Stand-ins are units, which are linked to themselves."""
 
     def __init__(self, fragment: Fragment, translation: Translation) -> None:
         self.translation = translation
         units = aligned_units(translation)
-        source, target = [*_cut(translation.source, units.source)], [*_cut(translation.text, units.target)]
-        self.source, self.target = [span for span, _ in source], [span for span, _ in target]
+        self.source, self.target, self.weights = units
+        self.links = units.links()
         characters = [translation.source[start] for start, _ in self.source]
         columns = {character: i for i, character in enumerate(characters) if character in fragment.stand_ins}
-        # A word is linked to the first part of another one that is no stand-in.
-        parts = sorted(enumerate(source), key=lambda part: (characters[part[0]] not in columns, -part[0]))
-        words = {-1: -1} | {unit: i for i, (_, unit) in parts}
-        links = units.links()
-        self.links = [words[links[unit]] for _, unit in target]
         self.kept = dict[str, int]()  # the unit of each stand-in
         for j, (start, _) in reversed([*enumerate(self.target)]):
             if (character := translation.text[start]) in columns:
                 self.links[j] = columns[character]
                 self.kept[character] = j
-        self.weights = units.weights[np.ix_([unit for _, unit in target], [unit for _, unit in source])]
         self.linked: list[list[int]] = [[] for _ in self.source]
         for j, i in enumerate(self.links):
             if i >= 0:
