@@ -40,7 +40,6 @@ HELP = """nmt-evaluate: score translations against references with BLEU, chrF, T
 
 Prints one line per score: name, value, signature. BLEU, chrF and TER are in percent. With links=, it also
 prints precision, recall and AER, all between 0 and 1; the links are those that the model gives to the references.
-With model= and at least 20 lines, the last line says how well confidence predicts the chrF of a line.
 A model that was trained on lower-cased text is scored without case: its signatures say case:lc. lowercase=false counts
 case.
 For several references of each line, use sacrebleu itself: sacrebleu one.de two.de -i out.txt -m bleu chrf ter
@@ -95,8 +94,6 @@ def evaluate(options: EvaluateOptions) -> None:
     for name, digits in (("BLEU", 2), ("chrF", 2), ("TER", 2), ("precision", 4), ("recall", 4), ("AER", 4)):
         if (value := result.get(name.lower())) is not None:
             print(f"{name} {value:.{digits}f}  {result['signatures'][name.lower()]}")
-    if result.get("confidence") is not None:
-        print(f"confidence {result['confidence']:.2f}  Spearman's rho with the chrF of a line")
 
 
 def _score_link_file(options: EvaluateOptions) -> dict[str, Any]:
@@ -117,7 +114,7 @@ def _score_link_file(options: EvaluateOptions) -> dict[str, Any]:
 def _score_texts(options: EvaluateOptions) -> dict[str, Any]:
     """Return the scores of translations of a file or of a model."""
     from nmt.data.text_files import read_gold, read_pairs
-    from nmt.inference.scores import calibrate, choose_tokenizer, corpus_scores, print_hints
+    from nmt.inference.scores import choose_tokenizer, corpus_scores, print_hints
 
     source = options.src if options.hypotheses is None else options.hypotheses
     assert source is not None and options.tgt is not None
@@ -138,8 +135,6 @@ def _score_texts(options: EvaluateOptions) -> dict[str, Any]:
         lowercase = ignore_case(options.lowercase, trained_on_lowercase=translator.lowercase)
         tokenizer = tokenizer or translator.score_tokenizer
         texts = [translation.text for translation in translations]
-        confidences = [translation.confidence for translation in translations]
-        of_model["confidence"] = calibrate(confidences, texts, references, lowercase=lowercase)
     choice = choose_tokenizer(references, tokenizer)
     scores = corpus_scores(texts, references, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
     print_hints(choice, texts, references)

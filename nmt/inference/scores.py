@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.settings.arguments import suggestion, text_list
 from nmt.text.writing import HAN, HAN_OF_ZH, Writing, writing_of
@@ -227,29 +225,3 @@ def _shifted_lines(choice: Choice, hypotheses: Sequence[str], references: Sequen
                 f"the last translations fit the {where} reference (BLEU {shifted:.1f}) better than their own "
                 f"(BLEU {score:.1f}); look for a missing or additional line in a file"
             )
-
-
-FEWEST_LINES = 20  # of a calibration
-
-
-def calibrate(
-    confidences: Sequence[float], translations: Sequence[str], references: Sequence[str], *, lowercase: bool = False
-) -> float | None:
-    """Return Spearman's ρ of the confidence of lines and their chrF; None for fewer than ``FEWEST_LINES`` lines."""
-    if len(confidences) < FEWEST_LINES:
-        return None
-    return rank_correlation(confidences, [*map(sentence_chrf(lowercase=lowercase), translations, references)])
-
-
-def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return Spearman's ρ: the correlation of the ranks, where equal values share their mean rank; 0 for constants."""
-    ranks, others = _ranks(first), _ranks(second)
-    if ranks.std() == 0 or others.std() == 0:
-        return 0.0
-    return float(np.corrcoef(ranks, others)[0, 1])
-
-
-def _ranks(values: Sequence[float]) -> np.ndarray:
-    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
-    means: np.ndarray = counts.cumsum() - (counts - 1) / 2
-    return means[group]

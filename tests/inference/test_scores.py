@@ -1,28 +1,22 @@
-"""Corpus scores, and the correlation of confidence and quality, against sacrebleu's own functions and naive loops."""
+"""Corpus scores against sacrebleu's own functions."""
 
 from __future__ import annotations
 
 import random
 import sys
-from math import exp
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import sacrebleu
 from builders import refusal
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nmt.errors import UserError
 from nmt.inference.scores import (
     EvaluationSettings,
-    calibrate,
     choose_tokenizer,
     corpus_scores,
     print_hints,
-    rank_correlation,
     require_tokenizer,
 )
 
@@ -138,20 +132,3 @@ def test_hints(
     print_hints(choose_tokenizer(references), hypotheses, references)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == (shown is not None) and (shown is None or shown in lines[0])
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=9))
-def test_rank_correlation_is_that_of_the_mean_ranks(pairs: list[tuple[int, int]]) -> None:
-    columns = list(zip(*pairs, strict=True))
-    ranks = [[sum(x < value for x in column) + column.count(value) / 2 for value in column] for column in columns]
-    varies = all(len({*column}) > 1 for column in columns)
-    assert rank_correlation(*columns) == pytest.approx(np.corrcoef(*ranks)[0, 1] if varies else 0)
-
-
-def test_confidence_is_compared_with_the_chrf_of_a_line() -> None:
-    confidences = [exp(-n) for n in range(40)]
-    texts = ["ein Hund" if n < 30 else "xyz" for n in range(40)]
-    assert (calibrate(confidences, texts, ["ein Hund"] * 40) or 0) > 0.7
-    assert (calibrate(confidences[::-1], texts[::-1], ["xyz"] * 40) or 0) < -0.7
-    assert calibrate(confidences[:19], texts[:19], ["ein Hund"] * 19) is None
-    assert calibrate([0.0] * 20, [""] * 20, ["ein Hund"] * 20) == 0.0
