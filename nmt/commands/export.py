@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from nmt.commands.streams import require_stdout
 from nmt.errors import UserError
 from nmt.files.atomic import create_folder
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
-from nmt.inference.run_files import CARD_FILE, has_adapter
+from nmt.inference.run_files import has_adapter
 from nmt.settings.arguments import Count
 
 if TYPE_CHECKING:
@@ -78,9 +77,6 @@ def _write(options: ExportOptions, deployment: Path | None = None) -> Path:
     if deployment is not None:
         name = Path(options.output or "").name
         write_deployment(deployment, trained, likely, name=name, engines=engines, fingerprint=fingerprint)
-        card = Path(options.model) / CARD_FILE
-        if card.is_file():
-            shutil.copyfile(card, deployment / CARD_FILE)
         return deployment
     return export(trained, Path(options.model), likely, engines=engines, fingerprint=fingerprint)
 

@@ -9,7 +9,6 @@ MODEL_FILE = "model.pt"
 CODE_FILE = "code.json"  # fingerprints of the source files that define its classes
 CODE = "code"  # the files of trusted packages
 SUMMARY_FILE = "summary.json"  # a run has finished if it exists
-CARD_FILE = "card.md"  # the model card
 METRICS_FILE = "metrics.csv"
 CURVE_FILE = "curve.png"
 CHECKPOINTS = "checkpoints"

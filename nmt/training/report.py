@@ -1,10 +1,9 @@
-"""Evaluate a finished run: translations, scores, alignments and pictures of the test set, and the model card."""
+"""Evaluate a finished run: translations, scores, alignments and pictures of the test set."""
 
 from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,10 +12,9 @@ from typing import Any
 from nmt.alignment.aer import AER_METHOD, alignment_error_rate
 from nmt.alignment.figures import fonts_for, new_figure, save_figure
 from nmt.alignment.heatmap import draw_heatmap
-from nmt.alignment.page import Example, alignment_page, escape_markdown, spread
+from nmt.alignment.page import Example, alignment_page, spread
 from nmt.alignment.word_weights import argmax_links, display_pieces, display_weights, word_weights
 from nmt.data.links import Links, format_gold, format_pharaoh
-from nmt.errors import counted, printable
 from nmt.files.atomic import write_lines
 from nmt.inference import run_files
 from nmt.inference.engines import AttentionProperties
@@ -27,53 +25,14 @@ from nmt.inference.sentences import say_split
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.settings.build import describe_setting
 from nmt.text.corpus import Corpus
 from nmt.training.logs import optional, warn
 from nmt.training.metrics import read_metrics
-from nmt.training.provenance import commit_text
 from nmt.training.settings import Train
 
 PICTURES = 6  # heatmaps of the test set, as PNG
 EXAMPLES = 24  # sentences on the HTML page
 MAX_DRAWN = 100  # pieces per side of a drawn sentence: larger pictures are unreadable
-
-CARD = """---
-library_name: nmt-memory-attention
-pipeline_tag: translation
-metrics: [bleu, chrf]
----
-
-# {title}
-
-A translation model with {parameters:,} parameters, trained with nmt-memory-attention {version}:
-
-- encoder: {encoder}
-- attention: {attention}
-- decoder: {decoder}
-
-Translate, one sentence per line:
-
-    nmt-translate {model} < in.txt > out.txt
-
-## Scores
-
-{scores}
-
-## Training
-
-- pairs of sentences: {pairs}{start}
-- {epochs}, {updates}, {seconds:,.0f} s on {device}; kept: epoch {kept}
-- optimizer: {optimizer}
-- seed {seed}, commit {commit}; `config.yaml` of the run has all settings
-
-## Limits
-
-- The scores hold for text like the test set. Nobody has tested it on other text, or for harmful output.
-- Its longest training sentence had {longest}: write one sentence per line.
-- {case}
-"""
-NAMES = {"bleu": "BLEU", "chrf": "chrF", "aer": "alignment error rate"}
 
 
 def report(
@@ -92,8 +51,6 @@ def report(
     if test is not None:
         translator = Translator(trained, check_text=False)
         summary |= test_report(translator, test, folder, config.search, config.evaluation)
-    card = model_card(printable(folder.resolve().name), config, trained, summary)
-    write_lines(folder / run_files.CARD_FILE, card.splitlines())
     write_lines(folder / run_files.SUMMARY_FILE, json.dumps(summary, indent=2).split("\n"))
     return summary
 
@@ -200,36 +157,3 @@ def save_curve(metrics: Path, picture: Path, *, title: str) -> None:
         scores.set_ylabel("BLEU")
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     save_figure(figure, picture)
-
-
-def model_card(name: str, config: Train, trained: TrainedModel, summary: Mapping[str, Any]) -> str:
-    """Return the card of a finished run, ``summary`` of its summary.json, as Markdown.
-
-    It names no folder and no file of the machine.
-    """
-    machine = summary["machine"]
-    scores = [
-        f"- {NAMES[name]} {score:.2f} (`{summary['signatures'][name]}`)"
-        for name, score in (summary["test"] or {}).items()
-        if score is not None
-    ]
-    start = "" if config.init_from is None else "\n- it continues another model, whose training is not counted here"
-    return CARD.format(
-        title=escape_markdown(name),
-        model=shlex.quote(f"model={name}"),
-        parameters=sum(weight.numel() for weight in trained.model.parameters()),
-        version=summary["toolkit"]["version"],
-        **{part: describe_setting(getattr(config, part)) for part in ("encoder", "attention", "decoder", "optimizer")},
-        scores="\n".join(scores) or "It had no test set, so its quality is unknown.",
-        pairs=", ".join(f"{count:,} {part}" for part, count in summary["pairs"].items()),
-        start=start,
-        epochs=counted(summary["epochs"], "epoch"),
-        updates=counted(summary["updates"], "update"),
-        seconds=summary["seconds"],
-        device=machine["processor"] if machine["device"] == "cpu" else machine["device"],
-        kept=summary["kept_epoch"],
-        seed=summary["seed"],
-        commit=commit_text(summary["toolkit"]),
-        longest=counted(trained.longest_source - 1, "source piece"),  # without </s>
-        case="It reads and writes lower case." if trained.properties.lowercase else "It keeps upper and lower case.",
-    )

@@ -49,11 +49,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def deployment(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A deployment of that model, with the card of its run, in a folder without the run. Only for reading."""
-    run = shutil.copytree(model, tmp_path_factory.mktemp("carded") / "run")
-    (run / "card.md").write_text("# A model\n")
+    """A deployment of that model, in a folder without the run. Only for reading."""
     folder = tmp_path_factory.mktemp("deployments") / "my_model"
-    export([f"model={run}", f"output={folder}"])
+    export([f"model={model}", f"output={folder}"])
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Whole runs: their files, report and card, settings that are combined, models to start from, and refusals."""
+"""Whole runs: their files, report, settings that are combined, models to start from, and refusals."""
 
 from __future__ import annotations
 
@@ -82,8 +82,6 @@ def test_run_writes_all_files(finished: Path, capsys: pytest.CaptureFixture[str]
     evaluate([f"model={finished}", *map("=".join, zip(("src", "tgt"), files, strict=True)), "search.max_length=8"])
     printed = dict(line.split()[:2] for line in capsys.readouterr().out.splitlines())
     assert printed["BLEU"] == f"{content['test']['bleu']:.2f}"
-    card = (finished / "card.md").read_text("utf-8")
-    assert f"{content['test']['bleu']:.2f}" in card and str(finished.parent) not in card
 
 
 def test_run_without_test_set_and_attention_draws_nothing(run: Path) -> None:
@@ -91,7 +89,6 @@ def test_run_without_test_set_and_attention_draws_nothing(run: Path) -> None:
     words = [word for word in on_prepared("mine") if "slots" not in word]
     train([*words, "attention=none", "training.max_epochs=1", f"name={named.name}"])
     assert summary(named)["test"] is None
-    assert "\n# \\<b\\> a\\_b\n" in (named / "card.md").read_text("utf-8")
     assert not [*named.glob("test.*"), *named.glob("alignments*"), *named.glob("heatmaps")]
 
 
