@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.compute import list_value_length
 
 from nmt.data.filters import NO_FILTERS, Filters
 from nmt.data.links import Link, Links, Pair
@@ -123,7 +124,7 @@ class Corpus:
         except (pa.ArrowException, OSError, ValueError) as error:
             raise UserError(f"{path}: not a corpus ({reason(error)}); {FIX}") from None
         self._source, self._target, self._links = (
-            _Lists(self.table.column(name)) for name in ("source_ids", "target_ids", "links")
+            self.table.column(name) for name in ("source_ids", "target_ids", "links")
         )
         self._read = 0
 
@@ -140,8 +141,8 @@ class Corpus:
         """The target pieces of each row, without ``</s>``: int32 (rows,)."""
         return self._lengths(self._target)
 
-    def _lengths(self, lists: _Lists) -> np.ndarray:
-        lengths = lists.lengths()
+    def _lengths(self, lists: Any) -> np.ndarray:
+        lengths: np.ndarray = list_value_length(lists).to_numpy()
         self._give_back()
         return lengths
 
@@ -152,7 +153,7 @@ class Corpus:
 
     def ids(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Return views of the (source, target) piece ids of one row: int32, without BOS and EOS."""
-        return self._source[row], self._target[row]
+        return _view(self._source, row), _view(self._target, row)
 
     def batch(self, rows: Sequence[int]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the piece ids of these rows; see ``ids``."""
@@ -176,7 +177,7 @@ class Corpus:
 
     def sure_links(self, row: int) -> np.ndarray:
         """Return a view of the sure gold links (source word, target word) of one row: int32 (links, 2)."""
-        return self._links[row].reshape(-1, 2)
+        return _view(self._links, row).reshape(-1, 2)
 
     def longest_source(self) -> tuple[int, int]:
         """Return the most source pieces of a row, without ``</s>``, and the first such row."""
@@ -199,26 +200,9 @@ class Corpus:
         ]
 
 
-class _Lists:
-    """Zero-copy NumPy access to an Arrow column of integer lists, chunk by chunk."""
-
-    def __init__(self, column: Any) -> None:
-        self._values = [chunk.values.to_numpy() for chunk in column.chunks]
-        self._offsets = [chunk.offsets.to_numpy() for chunk in column.chunks]
-        self._starts = np.cumsum([0] + [len(chunk) for chunk in column.chunks])
-
-    def lengths(self) -> np.ndarray:
-        lengths = np.empty(self._starts[-1], dtype=np.int32)
-        for start, offsets in zip(self._starts, self._offsets, strict=False):
-            np.subtract(offsets[1:], offsets[:-1], out=lengths[start : start + len(offsets) - 1])
-        return lengths
-
-    def __getitem__(self, row: int) -> np.ndarray:
-        chunk = int(np.searchsorted(self._starts, row, side="right")) - 1
-        row_in_chunk = row - int(self._starts[chunk])
-        begin, end = self._offsets[chunk][row_in_chunk : row_in_chunk + 2]
-        view: np.ndarray = self._values[chunk][begin:end]
-        return view
+def _view(lists: Any, row: int) -> np.ndarray:
+    view: np.ndarray = lists[row].values.to_numpy()
+    return view
 
 
 def _flatten(links: Iterable[Link]) -> list[int]:
