@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from math import isqrt
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize, pad
 
-from nmt.settings.arguments import check_arguments
+from nmt.settings.arguments import CheckedArguments
 
 
 class Memory(NamedTuple):
@@ -52,7 +52,7 @@ class Update(NamedTuple):
     state: Tensor | None = None  #: the next ``Memory.state``
 
 
-class Attention(nn.Module):
+class Attention(CheckedArguments, nn.Module):
     """An attention over a memory.
 
     A subclass implements ``update`` and ``read_weights``, and ``keys`` if queries are compared with what the slots
@@ -67,12 +67,6 @@ class Attention(nn.Module):
     needs_trace: bool = True  #: ``align`` needs a memory that was written with ``trace``
     exact: bool = False  #: ``update`` gets float32 at least, without autocast: a product of many factors needs it
     states_per_update: int | None = None  #: at least so many, if an update costs more than a sum; None: all
-
-    def __init_subclass__(cls, **settings: Any) -> None:
-        """Let the constructor of each subclass raise ValueError for arguments that do not fit their annotations."""
-        super().__init_subclass__(**settings)
-        if "__init__" in vars(cls):
-            cls.__init__ = check_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Return what the states (B, S, E), which are 0 at padding, change; ``memory`` holds those before them.

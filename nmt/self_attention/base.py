@@ -6,11 +6,11 @@ E state, H heads, d = E / H.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from nmt.settings.arguments import check_arguments
+from nmt.settings.arguments import CheckedArguments
 
 
 class Projected(NamedTuple):
@@ -25,7 +25,7 @@ State = tuple[Tensor, ...]
 """The earlier positions of N hypotheses, as a named tuple of tensors (B, N, …)."""
 
 
-class SelfAttention(nn.Module):
+class SelfAttention(CheckedArguments, nn.Module):
     """W_o [o¹; …; oᴴ], where every position of head i attends to the other positions of its sequence.
 
     A subclass implements ``both_sides`` and, for decoders, ``causal``, ``start`` and ``advance``. A
@@ -35,12 +35,6 @@ class SelfAttention(nn.Module):
 
     projections: ClassVar[int] = 3
     """Queries, keys and values."""
-
-    def __init_subclass__(cls, **settings: Any) -> None:
-        """Let the constructor of each subclass raise ValueError for arguments that do not fit their annotations."""
-        super().__init_subclass__(**settings)
-        if "__init__" in vars(cls):
-            cls.__init__ = check_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self, *, size: int, heads: int) -> None:
         super().__init__()

@@ -238,6 +238,15 @@ def check_arguments(constructor: Function) -> Function:
     return checked  # type: ignore[return-value]
 
 
+class CheckedArguments:
+    """Base of classes whose subclasses check the arguments of their constructors; see ``check_arguments``."""
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "__init__" in vars(cls):
+            cls.__init__ = check_arguments(cls.__init__)  # type: ignore[method-assign]
+
+
 class Parameters(NamedTuple):
     """The arguments of a class or function by name. ``takes_any``: it accepts other names too."""
 

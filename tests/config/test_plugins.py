@@ -22,7 +22,7 @@ GROUPS = ("data", "encoder", "attention", "optimizer", "schedule")
     [
         # Classes that a module of nmt only imports.
         ("attention=none", "nmt.files.checkpoint.ZipFile"),
-        ("attention=none", "nmt.attention.base.check_arguments"),
+        ("attention=none", "nmt.attention.base.CheckedArguments"),
         ("data=copy", "nmt.inference.model_folder.Path"),
         ("data=copy", "nmt.data.parallel.Path"),
         ("encoder=lstm", "nmt.model.encoder.Dropout"),
