@@ -32,7 +32,7 @@ test: $(STAMP)
 test-all: $(STAMP)
 	$(PYTEST)
 
-# Everything that CI needs, in one call of pip. Without it, the tests of datasets and of the site are skipped.
+# Everything that CI needs, in one call of pip. Without it, the tests of the site are skipped.
 extras: $(EXTRAS_STAMP)
 
 lint: $(STAMP)
@@ -59,7 +59,7 @@ wheel: $(STAMP)
 # Write constraints.txt again with uv. UPGRADE=--upgrade takes the newest versions. torch itself pins its CUDA packages.
 lock:
 	uv pip compile pyproject.toml --quiet --universal --python-version 3.11 $(UPGRADE) --no-header --no-annotate \
-	  $(addprefix --extra=,dev docs hub ja ko) --output-file constraints.txt
+	  $(addprefix --extra=,dev docs ja ko) --output-file constraints.txt
 	sed -i -E '/^(cuda|nvidia|triton)/d' constraints.txt
 	sed -i '1i # Exact versions for Python 3.11 and newer, written by make lock.' constraints.txt
 
@@ -82,5 +82,5 @@ $(DOCS_STAMP): $(STAMP)
 
 $(EXTRAS_STAMP): pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(INSTALL_TORCH)
-	$(INSTALL) '.[dev,docs,hub]'
+	$(INSTALL) '.[dev,docs]'
 	touch $(STAMP) $(DOCS_STAMP) $@

@@ -1,1 +1,1 @@
-"""Sources of sentence pairs and links: text files, tables, the hub, Python and the copy task."""
+"""Sources of sentence pairs and links: text files, tables, Python and the copy task."""

@@ -21,7 +21,7 @@ from nmt.settings.arguments import brief, is_missing
 from nmt.settings.plugins import Block, PluginPoint, PluginSettings, construct, locate
 
 PARTS = ("train", "valid", "test")
-SOURCES = ("generated", "copy", "parallel", "sources", "tables", "hub")
+SOURCES = ("generated", "copy", "parallel", "sources", "tables")
 DATA_SOURCE = PluginPoint(None, tuple(f"nmt.data.{name}" for name in SOURCES))
 NESTED = "translation"  # Hugging Face's name of the column that holds {language: text}
 PREPARED = "nmt.data.sources.PreparedData"  # the target of conf/data/prepared.yaml

@@ -21,7 +21,7 @@ CHOICES = [
     (group, path.stem)
     for group in (*GROUPS, "training", "search")
     for path in sorted((config_dir() / group).glob("*.yaml"))
-    if path.stem not in ("text", "prepared", "multi30k", "table", "hub")  # they need files
+    if path.stem not in ("text", "prepared", "multi30k", "table")  # they need files
 ]
 EXPERIMENTS = [
     path.relative_to(config_dir() / "experiment").with_suffix("").as_posix()
