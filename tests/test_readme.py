@@ -221,11 +221,10 @@ def test_linked_files_exist(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page: its headings, as the forge and the site name them, and its labels."""
+    """Return the anchors of a page: its headings, as the forge and the site name them."""
     text = re.sub(r"^```.*?^```$", "", read(page), flags=re.MULTILINE | re.DOTALL)
     headings = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
-    slugs = {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in headings}
-    return slugs | set(re.findall(r"^\((\S+)\)=$", text, re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in headings}
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
@@ -233,6 +232,12 @@ def test_linked_sections_exist(page: Path) -> None:
     for path, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", read(page)):
         target = page.parent / path if path else page
         assert anchor in anchors(target), f"{path}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_forge_shows_all_of_a_page(page: Path) -> None:
+    """Directives and labels of Sphinx are text there. Notebooks are code cells, which it shows."""
+    assert not re.search(r"^(```|:::)\{(?!code-cell)|^\(\S+\)=$", read(page), re.MULTILINE)
 
 
 def test_readme_leads_to_every_page() -> None:
