@@ -52,15 +52,12 @@ def _run(name: str) -> NoReturn:
 
 def _print_versions() -> None:
     """Print the versions of this package, of Python and of the libraries that decide what a model computes."""
-    from importlib.metadata import PackageNotFoundError, version
+    from nmt.system.machine import installed
 
     print(f"nmt-memory-attention {__version__}")
     print(f"Python {sys.version.split()[0]} on {sys.platform}")
     for library in ("torch", "pytorch-lightning", "onnxruntime", "sentencepiece", "numpy"):
-        try:
-            print(library, version(library))
-        except PackageNotFoundError:
-            print(library, "is not installed")
+        print(library, installed(library) or "is not installed")
 
 
 def _limit_spinning() -> None:

@@ -51,10 +51,9 @@ def read_checkpoint(path: Path, *, keys: Mapping[str, type] | None = None) -> di
     return checkpoint
 
 
-def read_tensors(path: Path, *, tensors: bool = True) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return the metadata of a safetensors file, and its ``tensors`` by name. Raises SafetensorError or OSError."""
+def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the metadata of a safetensors file, and its tensors by name. Raises SafetensorError or OSError."""
     from safetensors import safe_open
 
     with safe_open(require_regular(path), framework="pt") as file:
-        names = file.keys() if tensors else ()
-        return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
+        return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -167,7 +167,8 @@ class Translator(Reader):
         if prefixes is not None and options.sentences == AUTO:  # a prefix belongs to a whole line
             options = replace(options, sentences=None)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
-        kept = self._kept_text(options, markup=markup)
+        keeps = {"placeholders": options.keep_placeholders, "numbers": options.keep_numbers, "elements": markup}
+        kept = KeptText(options.keep, **keeps)
         glossary = combined_glossary(options.glossary, options.terms)
         steps = self._steps(options, kept if prefixes is None else None, glossary, markup=markup)
         outer = [lost_step(kept, glossary, markup=markup)]
@@ -195,12 +196,6 @@ class Translator(Reader):
             self._source_step,
         ]
         return [step for step in steps if step]
-
-    def _kept_text(self, options: SearchOptions, *, markup: bool) -> KeptText:
-        """Return what finds the text that a translation keeps, with or without the elements of HTML."""
-        return KeptText(
-            options.keep, placeholders=options.keep_placeholders, numbers=options.keep_numbers, elements=markup
-        )
 
     @cached_property
     def _has_letters(self) -> bool:
@@ -425,15 +420,7 @@ class Translator(Reader):
         lowercase = ignore_case(lowercase, trained_on_lowercase=self.lowercase)
         scores = corpus_scores(translations, references, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
         print_hints(choice, translations, references)
-        assert scores.ter is not None
-        evaluation = Evaluation(
-            bleu=scores.bleu,
-            chrf=scores.chrf,
-            ter=scores.ter,
-            aer=None,
-            signatures=scores.signatures,
-            translations=translations,
-        )
+        evaluation = Evaluation(**scores._asdict(), aer=None, translations=translations)
         if golds is None:
             return evaluation
         aer = alignment_error_rate(self.align(pairs), golds)

@@ -40,14 +40,17 @@ class InverseSqrt(LambdaLR):
     """Warm up, then multiply the rate by √(warmup_steps / update): Vaswani et al. 2017, eq. 3, with a peak of 1."""
 
     def __init__(self, optimizer: Optimizer, *, warmup_steps: WarmupSteps = 200) -> None:
-        super().__init__(optimizer, inverse_sqrt(warmup_steps))
+        peak = max(1, warmup_steps)
+        super().__init__(optimizer, lambda step: min((step + 1) / peak, (peak / (step + 1)) ** 0.5))
 
 
 class Linear(LambdaLR):
     """Warm up, then fall linearly, to 0 after the last update, ``total_steps``."""
 
     def __init__(self, optimizer: Optimizer, *, total_steps: int, warmup_steps: WarmupSteps = 200) -> None:
-        super().__init__(optimizer, linear(warmup_steps, total_steps))
+        peak = max(1, warmup_steps)
+        fall = max(1, total_steps - peak)
+        super().__init__(optimizer, lambda step: max(0.0, min((step + 1) / peak, (total_steps - step) / fall)))
 
 
 class Plateau(ReduceLROnPlateau):
@@ -78,19 +81,6 @@ class Plateau(ReduceLROnPlateau):
 def warm_up(warmup_steps: int) -> Callable[[int], float]:
     """Return the factor of the rate at each update: linear from 0 to 1 over ``warmup_steps`` updates, then 1."""
     return lambda step: min(1.0, (step + 1) / max(1, warmup_steps))
-
-
-def inverse_sqrt(warmup_steps: int) -> Callable[[int], float]:
-    """Return the factor of the rate at each update for ``InverseSqrt``."""
-    peak = max(1, warmup_steps)
-    return lambda step: min((step + 1) / peak, (peak / (step + 1)) ** 0.5)
-
-
-def linear(warmup_steps: int, total_steps: int) -> Callable[[int], float]:
-    """Return the factor of the rate at each update for ``Linear``."""
-    peak = max(1, warmup_steps)
-    fall = max(1, total_steps - peak)
-    return lambda step: max(0.0, min((step + 1) / peak, (total_steps - step) / fall))
 
 
 def build_optimizer(block: Block, parameters: Sequence[Tensor], *, trust: Sequence[str] = ()) -> Optimizer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import torch
 from builders import call_before
 from tiny import WITHOUT_ATTENTION, metrics, stored_weights, summary
 from torch.nn import functional
+from torch.optim.lr_scheduler import LambdaLR
 
 from nmt.commands.train import train
 from nmt.config.compose import train_config
@@ -23,7 +25,7 @@ from nmt.training import task as module
 from nmt.training.checkpoints import Checkpoints, Patience
 from nmt.training.metrics import QUALITY, quality
 from nmt.training.run import too_few_updates
-from nmt.training.schedules import build_schedule, inverse_sqrt, linear, warm_up
+from nmt.training.schedules import Constant, InverseSqrt, Linear, build_schedule
 from nmt.training.task import POINT_EVERY, TranslationTask
 
 Weights = dict[str, torch.Tensor]
@@ -43,17 +45,24 @@ def task_of(*words: str, step: int = 0) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("factor", "rates"),
+    ("schedule", "rates"),
     [
-        (warm_up(10), {0: 0.1, 4: 0.5, 9: 1.0, 1000: 1.0}),
-        (warm_up(0), {0: 1.0}),
-        (inverse_sqrt(10), {0: 0.1, 4: 0.5, 9: 1.0, 39: 0.5}),  # four times the warm-up: half the rate
-        (inverse_sqrt(0), {0: 1.0}),
-        (linear(10, 110), {0: 0.1, 4: 0.5, 9: 1.0, 10: 1.0, 60: 0.5, 110: 0.0, 500: 0.0}),
-        (linear(0, 100), {0: 1.0}),
+        (partial(Constant, warmup_steps=10), {0: 0.1, 4: 0.5, 9: 1.0, 1000: 1.0}),
+        (partial(Constant, warmup_steps=0), {0: 1.0}),
+        (
+            partial(InverseSqrt, warmup_steps=10),
+            {0: 0.1, 4: 0.5, 9: 1.0, 39: 0.5},
+        ),  # four times the warm-up: half the rate
+        (partial(InverseSqrt, warmup_steps=0), {0: 1.0}),
+        (
+            partial(Linear, warmup_steps=10, total_steps=110),
+            {0: 0.1, 4: 0.5, 9: 1.0, 10: 1.0, 60: 0.5, 110: 0.0, 500: 0.0},
+        ),
+        (partial(Linear, warmup_steps=0, total_steps=100), {0: 1.0}),
     ],
 )
-def test_rates_of_schedules(factor: Callable[[int], float], rates: dict[int, float]) -> None:
+def test_rates_of_schedules(schedule: Callable[..., LambdaLR], rates: dict[int, float]) -> None:
+    [factor] = schedule(torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])).lr_lambdas
     assert [factor(step) for step in rates] == pytest.approx([*rates.values()])
 
 
