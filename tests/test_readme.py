@@ -28,7 +28,7 @@ OTHER_PAGES = [ROOT / "data" / "README.md", *sorted((ROOT / "benchmarks").rglob(
 OTHER_PAGES += sorted({*ROOT.glob("*.md")} - {README})
 # make pages runs these pages too.
 HEAVY = {"adapters", "comparing", "fast", "index", "python", "training", "transformers"}
-MAKE = {"make train", "make test", ". .venv/bin/activate"}  # .ci/run runs make test-all, which includes the tests of make test
+MAKE = {"make train", "make test", ". .venv/bin/activate"}  # .ci/run runs make test-all, which includes make test
 DEMO = "nmt-train"  # the command that `make train` runs
 # The commands as they are written, only smaller.
 SIZES = "tokenizer.vocab_size=500 embeddings.size=8 encoder.hidden_size=8 decoder.hidden_size=8"
