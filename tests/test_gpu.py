@@ -15,7 +15,7 @@ from nmt.commands.train import train
 from nmt.config.compose import compose_train
 from nmt.inference.torch_engine import TorchEngine
 from nmt.inference.translator import Translator
-from nmt.search import SearchOptions
+from nmt.search.options import SearchOptions
 from nmt.search.search import search
 
 GPU = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))

@@ -42,7 +42,7 @@ from nmt.inference.onnx.export import export
 from nmt.inference.onnx.model import exported_engines
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
-from nmt.search import SearchOptions
+from nmt.search.options import SearchOptions
 from nmt.testing import prepare
 from nmt.text.specials import BOS, EOS
 

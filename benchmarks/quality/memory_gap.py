@@ -28,7 +28,7 @@ from benchmarks.runs import Runs
 from nmt.data.text_files import read_pairs
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
-from nmt.search import SearchOptions
+from nmt.search.options import SearchOptions
 
 MEMORY = ["attention=memory"]
 TEACHER = "guide.model={runs}/bahdanau-s{seed}"  # the cell bahdanau, which has to be trained before

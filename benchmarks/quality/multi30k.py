@@ -27,7 +27,7 @@ from benchmarks.runs import Runs, evaluate
 from benchmarks.speed.decode import in_turns
 from nmt.data.text_files import read_lines
 from nmt.inference.translator import Translator
-from nmt.search import SearchOptions
+from nmt.search.options import SearchOptions
 
 LSTM, TRANSFORMER = "+experiment=multi30k", "+experiment=multi30k_transformer"
 LINEAR = ["encoder.self_attention=linear", "decoder.self_attention=linear"]

@@ -32,8 +32,8 @@ from benchmarks.report import argument_parser, header, save, table, with_quartil
 from benchmarks.speed.reference import FIRST_PIECE, VOCABULARY, reference
 from nmt.data.text_files import read_lines
 from nmt.inference.translator import Translator
-from nmt.search import SearchOptions
 from nmt.search.engine import Engine
+from nmt.search.options import SearchOptions
 from nmt.search.search import search
 from nmt.text.specials import EOS
 

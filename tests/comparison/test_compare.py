@@ -31,7 +31,7 @@ from nmt.errors import UserError
 from nmt.inference.forced_decoding import force_decode
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
-from nmt.search import SearchOptions
+from nmt.search.options import SearchOptions
 from nmt.training.task import TranslationTask
 
 pytestmark = pytest.mark.thorough

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from search.toy import ToyEngine, forced_weights, ragged_sources
 
-from nmt.search import SearchOptions, search
+from nmt.search.options import SearchOptions
 from nmt.search.scoring import coverage_penalty
-from nmt.search.search import batches_by_length
+from nmt.search.search import batches_by_length, search
 from nmt.text.specials import EOS
 
 METHODS = {

@@ -8,8 +8,10 @@ import pytest
 from search.toy import ToyEngine, ToyState, forced_log_prob, ragged_sources
 
 from nmt.errors import UserError
-from nmt.search import SearchOptions, length_penalty, search
 from nmt.search.engine import Floats, Integers
+from nmt.search.options import SearchOptions
+from nmt.search.scoring import length_penalty
+from nmt.search.search import search
 from nmt.text.specials import EOS
 
 METHODS = {

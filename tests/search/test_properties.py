@@ -19,10 +19,10 @@ from search.toy import (
     naive_beam,
 )
 
-from nmt.search import SearchOptions, length_penalty, search
 from nmt.search.engine import BANNED
-from nmt.search.scoring import coverage_penalty
-from nmt.search.search import batches_by_length
+from nmt.search.options import SearchOptions
+from nmt.search.scoring import coverage_penalty, length_penalty
+from nmt.search.search import batches_by_length, search
 from nmt.text.specials import EOS
 
 SOURCE = st.lists(st.integers(4, 50), max_size=5).map(lambda ids: [*ids, EOS])
