@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from nmt.data.filters import Filters, language_problems
+from nmt.data.filters import Filters
 from nmt.data.invisible import remove_invisible
 from nmt.data.links import MissingPair, Pair, as_links, require_inside
 from nmt.errors import UserError
@@ -88,8 +88,6 @@ def _by_part(parts: Any, data: DataSettings, needed: Iterable[str]) -> dict[str,
 def source_problems(data: DataSettings, *, needed: Iterable[str], trust: Sequence[str] = ()) -> Iterator[str]:
     """Yield the problems that the class of a data source reports, and the ``needed`` parts without files."""
     yield from missing_files(data.block, needed)
-    if data.languages is not None:
-        yield from language_problems(data.languages)
     if not isinstance(locate(data.block["_target_"], DATA_SOURCE, trust=trust), type):
         return
     try:

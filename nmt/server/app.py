@@ -10,8 +10,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import cache
 from ipaddress import ip_address
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
@@ -23,7 +24,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from nmt.data.filters import identify
 from nmt.documents import Segments, split_text, visible_text
 from nmt.errors import UserError, print_message
 from nmt.inference.bulk import Failure
@@ -48,6 +48,9 @@ from nmt.server.models import ServedModel, Work
 from nmt.server.page import translation_page
 from nmt.server.streams import EventStream
 from nmt.text.glossary import combined_glossary
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 POLL_S = 0.5  # between two checks whether the client is still there
@@ -418,3 +421,22 @@ def best_texts(segments: Segments, translations: Sequence[Translation], count: i
 async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+def identify(text: str, languages: Sequence[str]) -> list[tuple[str, float]]:
+    """Return the probability of each of these languages, if the text is in one of them, the likeliest first.
+
+    Lui & Baldwin (2012), langid.py: An Off-the-shelf Language Identification Tool. Raises KeyError for a language that
+    py3langid does not know, and ImportError without it.
+    """
+    probabilities = dict(_identifier().rank(text))
+    chosen = {language: float(probabilities[language]) for language in languages}
+    total = sum(chosen.values()) or 1.0
+    return sorted(((language, share / total) for language, share in chosen.items()), key=lambda item: -item[1])
+
+
+@cache
+def _identifier() -> LanguageIdentifier:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -53,14 +53,11 @@ BLOCKS = st.dictionaries(st.just("block") | st.text(min_size=1), TREES)
 
 
 @limits(max_examples=30)
-@given(BLOCKS, st.booleans(), st.none() | st.integers(1), st.none() | st.just(["en", "de"]))
-def test_blocks_of_any_content_come_back(
-    block: dict[str, Any], lowercase: bool, longest: int | None, languages: list[str] | None
-) -> None:
+@given(BLOCKS, st.booleans(), st.none() | st.integers(1))
+def test_blocks_of_any_content_come_back(block: dict[str, Any], lowercase: bool, longest: int | None) -> None:
     block = {key: value for key, value in block.items() if key not in DataSettings.shared_keys()}
-    shared = {"lowercase": lowercase, "max_length": longest, "languages": languages}
+    shared = {"lowercase": lowercase, "max_length": longest}
     settings = build(DataSettings, {"_target_": "a.B", **block, **shared})
     assert settings.block == {"_target_": "a.B", **block}
-    expected = None if languages is None else tuple(languages)
-    assert (settings.lowercase, settings.max_length, settings.languages) == (lowercase, longest, expected)
+    assert (settings.lowercase, settings.max_length) == (lowercase, longest)
     assert contains(plain(settings), {"_target_": "a.B", **block, **shared})
