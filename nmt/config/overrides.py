@@ -7,13 +7,11 @@ A value is ``null``, ``true`` or ``false``, a number, a list such as ``[a,b]``, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_type_hints
-
-import yaml
 
 from nmt.errors import UserError
 from nmt.files.reading import read_text, require_plain
@@ -27,24 +25,35 @@ INSIDE = "self_attention@"
 UNRELATED = ("name", "runs", "resume", "trust", "export", "logger", "threads", "device")
 
 
-class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML without aliases, in which only null, true and false are special words: no and off remain text."""
+# The words that are no text, and their values. No and off are text.
+_WORDS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "null": (r"null|NULL|Null", lambda word: None),
+    "bool": (r"(?i:true|false)", lambda word: word.lower() == "true"),
+    "int": (r"[-+]?(0|[1-9][0-9]*)", int),
+    "float": (
+        r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|nan)",
+        lambda word: float(re.sub(r"\.(?=[in])", "", word)),
+    ),
+}
+# A key and a word, a group, or an entry of its list
+_ENTRY = r"^(  )?(- )?(\w+)(?:: ?)?([-+.\w]*\w|\?{3}|\[\])?(?: +#.*)?$"
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("contains an alias")
-        return super().compose_node(parent, index)
+def load_yaml(text: str) -> Any:
+    """Return what YAML without aliases says, in which only ``_WORDS`` are special."""
+    import yaml  # slow to import, and most values are plain words
 
+    class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
+        yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
-for _kind, _pattern in {
-    "null": r"null|NULL|Null",
-    "bool": r"(?i:true|false)",
-    "int": r"[-+]?(0|[1-9][0-9]*)",
-    "float": r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|nan)",
-}.items():
-    PlainLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_pattern})$"), None)
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("contains an alias")
+            return super().compose_node(parent, index)
+
+    for kind, (pattern, _) in _WORDS.items():
+        PlainLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(rf"(?:{pattern})$"), None)
+    return yaml.load(text, PlainLoader)
 
 
 def config_dir() -> Path:
@@ -82,11 +91,18 @@ def name_problems(name: str) -> Iterator[str]:
 
 def parse_value(text: str, default: Any) -> Any:
     """Return the value of an override, as YAML reads it; where the ``default`` is text, plain text remains text."""
-    if not re.match(r"""[\[{'"]|[-+.\w]*\w$""", text):
-        return text
-    try:
-        value = yaml.load(text, PlainLoader)
-    except yaml.YAMLError:
+    if re.fullmatch(r"[-+.\w]*\w", text):
+        value = next((read(text) for pattern, read in _WORDS.values() if re.fullmatch(pattern, text)), text)
+    elif text == "[]":
+        value = []
+    elif text.startswith(("[", "{", "'", '"')):
+        import yaml
+
+        try:
+            value = load_yaml(text)
+        except yaml.YAMLError:
+            return text
+    else:
         return text
     return text if isinstance(default, str) and isinstance(value, bool | int | float) else value
 
@@ -152,7 +168,7 @@ def read_yaml(file: Path, name: str = "") -> dict[str, Any]:
     name = name or str(file.parent)
     try:
         text = read_text(file)
-        config = require_plain(yaml.load(text, PlainLoader))
+        config = require_plain(load_yaml(text))
         assert isinstance(config, dict) and "${" not in text  # which OmegaConf would replace
     except (FileNotFoundError, NotADirectoryError):
         problem = f"has no {file.name}" if file.parent.is_dir() else "no such folder"
@@ -179,7 +195,7 @@ def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> 
         if _takes_number(schema, key):
             put(config, key, parse_value(values[key], None))  # also where the default is text
     faults = [located(problem, name, choices, [config_dir()]) for problem in problems(config, schema, "")]
-    if faults := faults or [*_unused(schema, config, overrides, _load(file, {}, {}))]:
+    if faults := faults or [*_unused(schema, config, overrides, file)]:
         raise UserError(*faults)
     if config.get("output") == "-" and "input" not in config:
         raise UserError("output=-: this command writes a folder, not stdout; name the folder")
@@ -199,7 +215,7 @@ def _takes_number(schema: type[Any], key: str) -> bool:
 
 def _load(file: Path, overrides: Mapping[str, str], choices: dict[str, str]) -> dict[str, Any]:
     """Return the content of a YAML file, merged with its defaults. Stores the choice of each group in ``choices``."""
-    content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    content = parse_settings(file.read_text(encoding="utf-8"))
     merged: dict[str, Any] = {}
     for entry in content.pop("defaults", ["_self_"]):
         if entry == "_self_":
@@ -215,6 +231,22 @@ def _load(file: Path, overrides: Mapping[str, str], choices: dict[str, str]) -> 
     return merged
 
 
+def parse_settings(text: str) -> Any:
+    """Return what YAML says. Most files in conf/ have only simple lines, which are read without YAML."""
+    content: dict[str, Any] = {}
+    group: Any = content
+    entries = re.findall(_ENTRY, text, re.MULTILINE)
+    for indent, dash, key, word in entries:
+        if dash:
+            group.append({key: parse_value(word, None)} if word else key)
+        elif word:
+            (group if indent else content)[key] = parse_value(word, None)
+        else:
+            group = content[key] = [] if key == "defaults" else {}
+    is_simple = len(entries) == len(re.findall(r"^ *[^ #\n]", text, re.MULTILINE)) and {} not in content.values()
+    return content if is_simple else load_yaml(text)
+
+
 def _merge(tree: dict[str, Any], other: dict[str, Any]) -> None:
     for key, value in other.items():
         if isinstance(value, dict) and isinstance(tree.get(key), dict):
@@ -223,13 +255,11 @@ def _merge(tree: dict[str, Any], other: dict[str, Any]) -> None:
             tree[key] = value
 
 
-def _unused(
-    schema: type[Any], config: Mapping[str, Any], overrides: Mapping[str, str], defaults: Mapping[str, Any]
-) -> Iterator[str]:
-    """Yield a message for each override that changes a setting whose owners are not given."""
+def _unused(schema: type[Any], config: Mapping[str, Any], overrides: Mapping[str, str], file: Path) -> Iterator[str]:
+    """Yield a message for each override that changes a setting of ``file`` whose owners are not given."""
     for key, text in overrides.items():
         group = key.partition(".")[0]
         owners = getattr(schema, "OWNERS", {}).get(group, ())
-        if owners and all(config[owner] is None for owner in owners) and config[group] != defaults[group]:
+        if owners and all(config[owner] is None for owner in owners) and config[group] != _load(file, {}, {})[group]:
             names = " or ".join(f"{owner}=" for owner in owners)
             yield f"{key}={text}: has an effect only with {names}; add it, or remove {key}="

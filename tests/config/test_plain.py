@@ -16,7 +16,7 @@ from nmt.commands.heatmap import HeatmapOptions
 from nmt.commands.translate import TranslateOptions
 from nmt.comparison.models import CompareOptions
 from nmt.config.compose import compose_config
-from nmt.config.overrides import read_options
+from nmt.config.overrides import config_dir, load_yaml, parse_settings, parse_value, read_options
 from nmt.errors import UserError
 from nmt.settings.build import build, problems
 
@@ -38,14 +38,29 @@ def test_settings_equal_those_of_hydra(name: str) -> None:
     assert repr(read_options(name, schema, words.split())) == repr(hydra)  # 1 is not 1.0
 
 
-def test_reading_settings_imports_no_hydra() -> None:
+def test_reading_settings_imports_neither_hydra_nor_yaml() -> None:
     code = (
         "import sys\nfrom nmt.config.overrides import read_options\n"
         "from nmt.commands.translate import TranslateOptions\n"
-        "read_options('translate', TranslateOptions, ['model=a b', 'search=greedy', 'trust=[a,b]'])\n"
-        "sys.exit(bool({'hydra', 'omegaconf', 'antlr4'} & sys.modules.keys()))"
+        "read_options('translate', TranslateOptions, ['model=a b', 'search=greedy', 'threads=2'])\n"
+        "sys.exit(bool({'hydra', 'omegaconf', 'antlr4', 'yaml'} & sys.modules.keys()))"
     )
     assert run_python(code).returncode == 0
+
+
+def test_files_are_read_as_yaml_reads_them() -> None:
+    files = [*config_dir().rglob("*.yaml")]
+    assert len(files) > 50
+    for text in (*(file.read_text("utf-8") for file in files), "a: 'b # c'", "a:\n  b:\n    c: 1", "a:", "a: 1 2"):
+        assert repr(parse_settings(text)) == repr(load_yaml(text))
+
+
+WORDS = "null nUll TRUE -0 +7 007 1e5 .5E-3 1e -.inf .NaN .INF 1_000 0x1F no ??? [] é.1 日"
+
+
+@pytest.mark.parametrize("word", WORDS.split())
+def test_words_are_read_as_yaml_reads_them(word: str) -> None:
+    assert repr(parse_value(word, None)) == repr(load_yaml(word))
 
 
 @pytest.mark.parametrize(
