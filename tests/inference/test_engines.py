@@ -269,9 +269,7 @@ def toy_engine(table: np.ndarray) -> OnnxEngine:
     step = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     return OnnxEngine(
         lambda ids: {"previous": np.zeros((len(ids), 1), dtype=np.int64)},
-        opened(step),
-        SimpleNamespace(get_inputs=list),
-        open_search=lambda: opened(search_graph(step)),
+        lambda kind: opened({"step": step, "search": search_graph(step)}[kind]),
         vocabulary=VOCABULARY,
         shortlist=None,
         folder=Path("toy"),
@@ -483,12 +481,16 @@ def test_graphs_of_another_model_are_not_used(copy: Path, vocabulary: Tokenizer)
 
 
 @pytest.mark.thorough
-def test_graphs_are_not_mixed_with_those_of_a_later_export(copy: Path, exported_model: Callable[[str], Path]) -> None:
-    """The search graph is loaded when a line is first searched alone."""
+@pytest.mark.parametrize(("used", "files", "lines"), [(4, "*", 1), (1, "*", 4), (1, "weights.bin", 4)])
+def test_graphs_are_not_mixed_with_those_of_a_later_export(
+    copy: Path, exported_model: Callable[[str], Path], used: int, files: str, lines: int
+) -> None:
+    """A graph is loaded when it is first needed: one for single lines, another one for batches."""
     translator = by_onnx(copy)
-    translator.translate(LINES, SHORT)
-    shutil.copytree(exported_model("feeding") / "onnx", copy / "onnx", dirs_exist_ok=True)
-    assert str(copy / "onnx") in refusal(translator.texts, LINES[:1], SHORT)
+    translator.texts(LINES[:used], SHORT)
+    for file in (exported_model("feeding") / "onnx").glob(files):
+        shutil.copy(file, copy / "onnx")
+    assert str(copy / "onnx") in refusal(translator.texts, LINES[:lines], SHORT)
 
 
 @pytest.mark.thorough

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,7 @@ from nmt.errors import SourceTooLong, UserError, reason
 from nmt.inference.engines import (
     ALL_LOG_PROBS,
     NEXT,
-    OUTPUT_BIAS,
     OUTPUT_SCALE,
-    OUTPUT_WEIGHT,
     SEARCH,
     SPARE,
 )
@@ -33,7 +32,6 @@ from nmt.search.scoring import length_penalty
 from nmt.system.machine import is_out_of_memory, usable_cores
 
 Fields = dict[str, np.ndarray]
-OUTPUT_LAYER = {OUTPUT_WEIGHT, OUTPUT_SCALE, OUTPUT_BIAS}
 SEARCHED = [f"{SEARCH}all_{name}" for name in ("ranked", "ranked_tokens", "ranked_parents", "places")]
 MAX_STEPS = 500  # of a search in one call
 
@@ -58,8 +56,7 @@ class Graph(onnxruntime.InferenceSession):  # type: ignore[misc]
 class OnnxSource(NamedTuple):
     """A batch of encoded sentences; the keys of the dictionaries are the names of the graphs' inputs."""
 
-    memory: Fields
-    state: Fields
+    fields: Fields  # memory and state
     output: Fields  # the output layer for the candidates of a shortlist; empty without a shortlist
     ids: Integers | None  # (C,) the target ids of these candidates
 
@@ -70,39 +67,50 @@ class OnnxEngine:
     def __init__(
         self,
         encode: Callable[[Integers], Fields],
-        step: Any,
-        align: Any,
+        open_graph: Callable[[str], Any],
         *,
-        open_search: Callable[[], Any],
         vocabulary: int,
         shortlist: Shortlist | None,
         folder: Path,
     ) -> None:
-        self._encode, self._step, self._align = encode, step, align
-        self._open_search = open_search
+        self._encode = encode
+        self._open_graph = open_graph
+        self._graphs: dict[str, tuple[Any, frozenset[str]]] = {}
+        self._lock = Lock()  # threads that need the same graph wait for the first one to load it
         self._vocabulary = vocabulary
         self._shortlist = shortlist
         self._folder = folder  # for messages
-        inputs = {field.name for field in step.get_inputs()}
-        self._integers = OUTPUT_SCALE in inputs
-        after = [field.name for field in step.get_outputs() if field.name.endswith(NEXT)]
-        self._outputs = ["log_probs", "candidates", "weights", *after]
-        self._state = [name.removesuffix(NEXT) for name in after]
-        self._align_inputs = {field.name for field in align.get_inputs()}
-        self._memory = inputs - {"tokens", "parents", "k", *self._state, *OUTPUT_LAYER}
+
+    def graph(self, kind: str) -> tuple[Any, frozenset[str]]:
+        """Return the graph ``step``, ``search`` or ``align``, which is loaded on first use, and its inputs' names."""
+        with self._lock:
+            if kind not in self._graphs:
+                graph = self._open_graph(kind)
+                self._graphs[kind] = graph, frozenset(field.name for field in graph.get_inputs())
+            return self._graphs[kind]
+
+    @cached_property
+    def _next(self) -> list[str]:
+        """The outputs of the step graph that are fields of the next state."""
+        return [field.name for field in self.graph("step")[0].get_outputs() if field.name.endswith(NEXT)]
+
+    def _only(self, names: Iterable[str], fields: Fields) -> Fields:
+        """Return the fields with these names. Raises UserError if the encoder has not given one of them."""
+        try:
+            return {name: fields[name] for name in names}
+        except KeyError as error:
+            fix = "write them again with nmt-export"
+            problem = f"graphs that do not fit together ({error.args[0]!r:.40})"
+            raise UserError(f"{self._folder}: {problem}; {fix}") from None
 
     def encode(self, sources: list[list[int]]) -> OnnxSource:
         """Encode ``sources``, lists of piece ids that end in EOS."""
         encoded = self._encode(padded(sources))
-        if missing := {*self._memory, *self._state} - encoded.keys():
-            fix = "write them again with nmt-export"
-            raise UserError(f"{self._folder}: graphs that do not fit together ({min(missing)!r:.40}); {fix}")
-        memory, state = ({name: encoded[name] for name in names} for names in (self._memory, self._state))
         if self._shortlist is None:
-            return OnnxSource(memory, state, {}, None)
+            return OnnxSource(encoded, {}, None)
         candidates = self._shortlist.candidates(sources)
-        output = self._shortlist.output_layer(candidates, integers=self._integers)
-        return OnnxSource(memory, state, output, candidates)
+        output = self._shortlist.output_layer(candidates, integers=OUTPUT_SCALE in self.graph("step")[1])
+        return OnnxSource(encoded, output, candidates)
 
     def init(self, source: OnnxSource) -> OnnxSource:
         """Return the state with one empty hypothesis per sentence."""
@@ -121,7 +129,7 @@ class OnnxEngine:
             banned = [piece for piece in banned if piece in first]
         # The graph cannot ban ids. It returns one more candidate per banned id, so at least k of them are allowed.
         extra = len(banned)
-        after, log_probs, ids, weights = self._run(self._outputs, live, tokens, parents, k + extra)
+        after, log_probs, ids, weights = self._run("log_probs", live, tokens, parents, k + extra)
         if live.ids is not None:
             ids = live.ids[ids]
         if banned:
@@ -133,18 +141,19 @@ class OnnxEngine:
 
         The engine must not have a shortlist.
         """
-        after, log_probs, _, weights = self._run([ALL_LOG_PROBS, *self._outputs[1:]], live, tokens, parents, -1)
+        after, log_probs, _, weights = self._run(ALL_LOG_PROBS, live, tokens, parents, -1)
         return after, log_probs, weights
 
     def _run(
-        self, outputs: list[str], live: OnnxSource, tokens: Integers, parents: Integers, k: int
+        self, output: str, live: OnnxSource, tokens: Integers, parents: Integers, k: int
     ) -> tuple[OnnxSource, Floats, Integers, Floats]:
-        """Run the step graph for ``outputs``. Return the next state and the first three of them."""
+        """Run the step graph. Return the next state, this output, the candidates and the read weights."""
         count = np.array([min(k, self._vocabulary if live.ids is None else len(live.ids))])
-        inputs = {**live.memory, **live.state, **live.output, "tokens": tokens, "parents": parents, "k": count}
-        first, ids, weights, *state = self._step.run(outputs, inputs)
-        after = OnnxSource(live.memory, dict(zip(self._state, state, strict=True)), live.output, live.ids)
-        return after, first, ids, weights
+        graph, names = self.graph("step")
+        inputs = self._only(names, {**live.fields, **live.output, "tokens": tokens, "parents": parents, "k": count})
+        first, ids, weights, *state = graph.run([output, "candidates", "weights", *self._next], inputs)
+        after = {name.removesuffix(NEXT): field for name, field in zip(self._next, state, strict=True)}
+        return live._replace(fields={**live.fields, **after}), first, ids, weights
 
     def search_one(self, source: OnnxSource, limit: int, options: SearchOptions) -> OneSearch | None:
         """Search for the only sentence of ``source`` in one call of the search graph (``SearchOne``).
@@ -162,34 +171,30 @@ class OnnxEngine:
         end_bans = np.zeros(limit + 1)
         end_bans[: options.min_length] = -np.inf
         penalties = length_penalty(np.arange(1, limit + 2), options.length_penalty)
-        given = {
+        given: Fields = {
             "piece_bans": piece_bans if source.ids is None else piece_bans.take(source.ids),
             "end_bans": end_bans,
             "penalties": penalties,
             # Greedy search stops at the first end: the bound of a live hypothesis must not exceed its score.
             "largest_penalty": np.array(penalties[-1] if beam > 1 else 1e-300),
             "beam": np.array([beam]),
-            **source.state,
             **({} if source.ids is None else {"pieces": source.ids}),
         }
-        inputs = {**source.memory, **source.output, **{f"{SEARCH}{name}": field for name, field in given.items()}}
-        search = OneSearch(*self.search_graph.run(SEARCHED, {**inputs, "k": np.array([k])}))
+        own = {f"{SEARCH}{name}": field for name, field in {**source.fields, **given}.items()}
+        graph, names = self.graph("search")
+        inputs = self._only(names, {**source.fields, **source.output, **own, "k": np.array([k])})
+        search = OneSearch(*graph.run(SEARCHED, inputs))
         return search if search.log_probs.max() < np.inf else None  # NaN is not less either
-
-    @cached_property
-    def search_graph(self) -> Any:
-        """The graph that searches for one sentence."""
-        return self._open_search()
 
     def drop(self, live: OnnxSource, keep: Integers) -> OnnxSource:
         """Return the state of the sentences ``keep`` (row numbers) only, in that order."""
-        memory, state = ({name: field[keep] for name, field in part.items()} for part in (live.memory, live.state))
-        return live._replace(memory=memory, state=state)
+        return live._replace(fields={name: field[keep] for name, field in live.fields.items()})
 
     def align(self, source: OnnxSource, row: int, weights: Floats) -> Floats:
         """Return the raw alignment (T, S) of one sentence, given its read weights (T, R). S includes padding."""
-        memory = {name: field[row : row + 1] for name, field in source.memory.items() if name in self._align_inputs}
-        alignment: Floats = self._align.run(None, {**memory, "weights": weights[None].astype(np.float32)})[0][0]
+        graph, names = self.graph("align")
+        memory = {name: field[row : row + 1] for name, field in source.fields.items() if name in names}
+        alignment: Floats = graph.run(None, {**memory, "weights": weights[None].astype(np.float32)})[0][0]
         return alignment
 
 

@@ -107,33 +107,44 @@ class OnnxModel:
     def load_graphs(self) -> None:
         """Load all graphs now. Otherwise, each engine loads those that it needs when it first needs them."""
         for beside_others in (False, True):
-            _ = self.engine(trace=False, beside_others=beside_others).search_graph
+            engine = self.engine(trace=False, beside_others=beside_others)
+            for kind in ("step", "search", "align"):
+                engine.graph(kind)
 
     def graph(self, kind: str) -> Path:
-        """Return the file of the graph of this kind: ``encode``, ``step`` or ``search``."""
+        """Return the file of the graph of this kind: ``encode``, ``step``, ``search`` or ``align``."""
+        if kind == "align":
+            return self.folder / ALIGN  # never quantised: its products are too small to matter
         short = ".short" if self.settings.shortlist and kind != "encode" else ""
         return self.folder / f"{kind}{short}{GRAPH_SUFFIX[self.engine_name]}.onnx"
 
     def verify(self) -> None:
         """Raise UserError if a file that this model needs is missing, damaged or replaced, without loading it."""
-        for kind in ("encode", "step", "search"):
+        for kind in ("encode", "step", "search", "align"):
             verified(self.graph(kind), self.properties)
-        others = [ALIGN, f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin", *[SHORTLIST] * self.settings.shortlist]
-        for name in others:
+        for name in [self._weights.name, *[SHORTLIST] * self.settings.shortlist]:
             verified(self.folder / name, self.properties)
+
+    @property
+    def _weights(self) -> Path:
+        return self.folder / f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin"
 
     def _load(self, threads: int | None) -> OnnxEngine:
         from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, open_session
 
         self.verify()
+        written = self._weights.stat().st_mtime_ns
         sizes = {"source_vocabulary": len(self.source), "target_vocabulary": len(self.target)}
+
+        def open_graph(kind: str) -> Any:
+            # Verified again: a graph of a later export would take the memories of this encoder for its own.
+            if not self._weights.is_file() or self._weights.stat().st_mtime_ns != written:
+                verified(self._weights, self.properties)
+            return open_session(verified(self.graph(kind), self.properties), threads)
+
         return OnnxEngine(
             graph_encoder(self.graph("encode"), threads),
-            open_session(self.graph("step"), threads),
-            # This graph is never quantised: its products are too small to matter.
-            open_session(self.folder / ALIGN, threads),
-            # Verified again: a graph of a later export would take the memories of this encoder for its own.
-            open_search=lambda: open_session(verified(self.graph("search"), self.properties), threads),
+            open_graph,
             vocabulary=len(self.target),
             shortlist=Shortlist.load(self.folder / SHORTLIST, **sizes) if self.settings.shortlist else None,
             folder=self.folder,
