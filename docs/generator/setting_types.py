@@ -78,11 +78,11 @@ def _bounds(notes: tuple[Any, ...]) -> list[str]:
     words = []
     for note in notes:
         match note:
-            case AtLeast(low=low):
+            case AtLeast(limit=low):
                 words.append(f"≥ {low:g}")
-            case Above(low=low):
+            case Above(limit=low):
                 words.append(f"> {low:g}")
-            case AtMost(high=high):
+            case AtMost(limit=high):
                 words.append(f"≤ {high:,.10g}")
             case Within(low=low, high=high):
                 words.append(f"≥ {low:g} and < {high:g}")

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args
 
 from nmt.errors import UserError
 from nmt.files.reading import read_text, require_plain
-from nmt.settings.arguments import suggestion
+from nmt.settings.arguments import suggestion, type_hints
 from nmt.settings.build import build, problems
 
 Options = TypeVar("Options")
@@ -200,7 +200,7 @@ def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> 
     if config.get("output") == "-" and "input" not in config:
         raise UserError("output=-: this command writes a folder, not stdout; name the folder")
     for key in ("input", "output"):
-        if config.get(key) == "-" and NoneType in get_args(get_type_hints(schema)[key]):
+        if config.get(key) == "-" and NoneType in get_args(type_hints(schema)[key]):
             config[key] = None  # stdin or stdout, as for other Unix commands
     return build(schema, config)
 
@@ -209,7 +209,7 @@ def _takes_number(schema: type[Any], key: str) -> bool:
     """Return whether the setting at the dotted key may be a number or something else, such as ``keep``."""
     hint: Any = schema
     for name in key.split("."):
-        hint = get_type_hints(hint).get(name) if is_dataclass(hint) else None
+        hint = type_hints(hint).get(name) if is_dataclass(hint) else None
     return not {int, float}.isdisjoint(get_args(hint))
 
 

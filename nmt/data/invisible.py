@@ -14,8 +14,8 @@ CONTROLS = "\x00-\x08\x0e-\x1b\x7f"  # not those that tokenizers read as white s
 # scripts and emoji need them.
 OTHERS = "\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069"
 PATTERNS = {
-    "bom": re.compile(f"{COLOUR}|[{BYTE_ORDER_MARK}{CONTROLS}]"),
-    "all": re.compile(f"{COLOUR}|[{BYTE_ORDER_MARK}{CONTROLS}{OTHERS}]"),
+    "bom": f"{COLOUR}|[{BYTE_ORDER_MARK}{CONTROLS}]",
+    "all": f"{COLOUR}|[{BYTE_ORDER_MARK}{CONTROLS}{OTHERS}]",
 }
 KINDS: tuple[Invisible | None, ...] = (None, *get_args(Invisible))
 
@@ -26,7 +26,7 @@ def remove_invisible(line: str, kind: Invisible | None) -> str:
     A word that consists of them only becomes a no-break space, so that the other words keep their numbers. A line that
     consists of them only becomes blank. Words are divided by ASCII spaces and tabs.
     """
-    if kind is None or line.isprintable() or not (pattern := PATTERNS[kind]).search(line):
+    if kind is None or line.isprintable() or not (pattern := re.compile(PATTERNS[kind])).search(line):
         return line
     rest = pattern.sub("", line)
     return re.sub(r"[^ \t]+", lambda word: pattern.sub("", word[0]) or REMOVED_WORD, line) if rest.strip() else rest

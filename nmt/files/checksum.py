@@ -6,7 +6,6 @@ tells versions apart. Random seeds and sets of distinct sentences use other hash
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -22,7 +21,8 @@ from nmt.version import __version__
 if TYPE_CHECKING:
     from torch import Tensor
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 17  # that a cache holds
+END_BYTES = 1 << 20  # of an archive
 
 
 def checksum(content: Path | bytes) -> int:
@@ -52,6 +52,8 @@ def verify_file(file: Path, checksums: Mapping[str, int], *, kind: str, fix: str
 
 def fingerprint(content: Any, tensors: Mapping[str, Tensor] | None = None) -> str:
     """Return the SHA-256, in hexadecimal, of bytes or plain data, and of each tensor's name, type, shape and bytes."""
+    import hashlib  # loads OpenSSL, which deployments do not need
+
     total = hashlib.sha256(content if isinstance(content, bytes) else json.dumps(content, sort_keys=True).encode())
     for name, tensor in sorted((tensors or {}).items()):
         import torch
@@ -69,7 +71,7 @@ def archive_fingerprint(archive: Path) -> str:
     """
     with open_regular(archive) as stream:
         size = stream.seek(0, os.SEEK_END)
-        stream.seek(max(0, size - BLOCK_BYTES))
+        stream.seek(max(0, size - END_BYTES))
         return f"{size}-{fingerprint(stream.read())}"
 
 

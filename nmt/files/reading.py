@@ -6,7 +6,6 @@ Functions raise OSError or ValueError; the caller knows what the file is, and tu
 from __future__ import annotations
 
 import errno
-import gzip
 import json
 import zlib
 from collections.abc import Callable, Mapping
@@ -102,6 +101,8 @@ def opener(path: str) -> Callable[..., Any]:
     The modules are imported on use, because the first line of a translation waits for imports.
     """
     if path.endswith(".gz"):
+        import gzip
+
         return gzip.open
     if path.endswith(".xz"):
         import lzma

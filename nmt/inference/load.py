@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,6 +40,8 @@ def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> L
         raise UserError(f"threads={threads!r}: must be a whole number of at least 1; remove threads= to use all cores")
     adapted = has_adapter(folder)
     if adapted and engine.startswith("onnx"):
+        import shlex
+
         raise UserError(
             f"engine={engine}: an adapter needs engine=torch; remove engine={engine}, or write graphs that include it "
             f"with {shlex.join(['nmt-export', f'model={folder}'])} output=FOLDER"

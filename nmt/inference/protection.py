@@ -1,24 +1,18 @@
-"""The step for text that a translation must contain: glossary terms, and text that it keeps as it is."""
+"""Take text out of a line that its translation keeps, and write such text and glossary terms into the translation."""
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from html import unescape
 from typing import NamedTuple
 
 import numpy as np
 
-from nmt.data.words import Span, mapped, overlaps
-from nmt.inference.markup import MARKUP
-from nmt.inference.steps import Step, Steps
+from nmt.data.words import Span, mapped
 from nmt.inference.terms import CLOSING, OPENING, Edit, EditedText, Kept, Placing, Required, apply_edits
 from nmt.inference.translation import Translation
 from nmt.text.glossary import Glossary
-from nmt.text.placeholders import KeptText
 
 PAIRS = frozenset({"()", "[]", "{}", '""', "''", "“”", "‘’", "«»", "„“", "<>"})
 
@@ -33,30 +27,12 @@ class Protected(NamedTuple):
     """The part of the original line that each character of ``text`` comes from."""
 
 
-def term_step(kept_text: KeptText | None, glossary: Glossary | None, *, letters: bool) -> Step:
-    """Return the step that writes the terms of a glossary and keeps some text; see ``protect``."""
-
-    def step(line: str) -> Steps:
-        protected = protect(line, kept_text, glossary, letters=letters)
-        [translation] = yield [protected.text]
-        if not protected.text:  # nothing is left to translate
-            return replace(translation, text=line.strip())
-        if translation.alignment is None or not (protected.required or protected.kept):
-            return translation
-        return translation.each(lambda best: complete(best, protected, line))
-
-    return step
-
-
-def protect(line: str, kept_text: KeptText | None, glossary: Glossary | None, *, letters: bool) -> Protected:
-    """Return a line without the text that its translation keeps, and all that the translation must contain.
+def protect(line: str, spans: Sequence[Span], glossary: Glossary | None, *, letters: bool) -> Protected:
+    """Return a line without ``spans``, the text that its translation keeps, and all that the translation must contain.
 
     With ``letters``, a line without letters becomes empty, because it needs no translation. A number within
     a term of the glossary belongs to the term. A term does not match around text that was taken out.
     """
-    spans = kept_spans(line, kept_text, glossary)
-    if not spans and not glossary and (not letters or any(map(str.isalpha, line))):
-        return Protected(line, [], [], [])  # most lines
     groups = [*_groups(line, spans)]
     edited = EditedText(line, [_cut(line, parts[0][1][0], parts[-1][1][1]) for parts in groups])
     text = edited.text
@@ -73,23 +49,6 @@ def protect(line: str, kept_text: KeptText | None, glossary: Glossary | None, *,
         if bisect_right(gaps, term.start) == bisect_left(gaps, term.stop)
     ]
     return Protected(text, required, kept, edited.origins)
-
-
-def kept_spans(line: str, kept_text: KeptText | None, glossary: Glossary | None) -> list[Span]:
-    """Return the parts of a line that its translation keeps."""
-    matches = kept_text.matches(line) if kept_text else []
-    if not matches:
-        return []
-    terms: list[Span] = []
-    if glossary and any(match.lastgroup == "number" for match in matches):
-        terms = [(term.start, term.stop) for term in glossary.matches(line)]
-    spans = [match.span() for match in matches]
-    inside = overlaps(terms, spans)
-    return [
-        span
-        for match, span, within in zip(matches, spans, inside, strict=True)
-        if match.lastgroup != "number" or not any(terms[n][0] <= span[0] and span[1] <= terms[n][1] for n in within)
-    ]
 
 
 def _groups(line: str, spans: Sequence[Span]) -> Iterator[list[tuple[str, Span]]]:
@@ -126,45 +85,6 @@ def _cut(line: str, start: int, stop: int) -> Edit:
         if before.isspace() and (not after or after in CLOSING):
             return Edit(start - 1, stop, "")
     return Edit(start, stop, " " if before.isalnum() and after.isalnum() else "")
-
-
-def lost_step(kept_text: KeptText, glossary: Glossary | None, *, markup: bool) -> Step:
-    """Return the step that compares a line with its translation, and names the kept texts and terms that it lost.
-
-    It counts them in the line and in the finished translation, whatever other steps have written. In HTML, tags count.
-    """
-
-    def step(line: str) -> Steps:
-        [translation] = yield [line]
-        plain = _plain(line) if markup else line
-        kept = Counter(plain[slice(*span)] for span in kept_spans(plain, kept_text, glossary))
-        kept.update(MARKUP.findall(line) if markup else ())
-        required = protect(plain, kept_text, glossary, letters=False).required if glossary else []
-        if not kept and not required:
-            return translation
-        terms = Counter(item.text for item in required)
-        n_best = [replace(best, lost=lost(best.text, kept, terms)) for best in translation.n_best or [translation]]
-        return replace(n_best[0], n_best=translation.n_best and n_best)
-
-    def lost(text: str, kept: Counter[str], terms: Counter[str]) -> list[str]:
-        plain = _plain(text) if markup else text
-        found = Counter(match[0] for match in kept_text.matches(plain))
-        found.update(MARKUP.findall(text) if markup else ())
-        # A text may stand beside characters with which it is another one, such as :name in a:name.
-        lost_texts = [
-            it
-            for it, count in kept.items()
-            if found[it] < count and len(re.findall(rf"(?<![0-9]){re.escape(it)}(?![0-9])", plain)) < count
-        ]
-        letters = "".join(plain.split()).lower()
-        return lost_texts + [it for it, count in terms.items() if letters.count("".join(it.split()).lower()) < count]
-
-    return step
-
-
-def _plain(page: str) -> str:
-    """Return the text of HTML."""
-    return unescape(MARKUP.sub("", page))
 
 
 def complete(translation: Translation, protected: Protected, line: str) -> Translation:

@@ -9,7 +9,6 @@ from nmt.data.invisible import remove_invisible
 from nmt.data.words import Span, mapped
 from nmt.errors import UserError
 from nmt.inference.engines import LoadedModel, Properties
-from nmt.inference.ensemble import Ensemble
 from nmt.inference.load import load_torch
 from nmt.inference.onnx.model import OnnxModel
 from nmt.settings.arguments import brief, text
@@ -52,6 +51,8 @@ class Reader:
     @cached_property
     def trained(self) -> TrainedModel:
         """The torch model, which forced decoding and stored memories need; other engines load it on first use."""
+        from nmt.inference.ensemble import Ensemble
+
         model = self.loaded_model
         if isinstance(model, Ensemble):
             raise UserError("an ensemble cannot score given translations or store memories; name a single model")

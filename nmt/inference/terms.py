@@ -20,7 +20,7 @@ import numpy as np
 from nmt.alignment.word_weights import aligned_units, is_mark
 from nmt.data.words import Span, mapped, overlaps
 from nmt.inference.steps import Step, Steps
-from nmt.inference.translation import Translation
+from nmt.inference.translation import MARK, Translation
 from nmt.text.specials import UNK
 from nmt.text.tokenizer import SPECIALS
 from nmt.text.writing import UNSPACED, WITHOUT_BLANKS
@@ -296,10 +296,6 @@ def apply_edits(translation: Translation, edits: Sequence[Edit]) -> Translation:
     )
     blanks = [Edit(*match.span(), "") for match in re.finditer("^ +| +$", written.text)]
     return apply_edits(written, blanks) if blanks else written
-
-
-MARK = "\ufffd"
-"""The text of an unknown piece until its word is replaced."""
 
 
 def unknown_word_step(change_text: Callable[[str], str]) -> Step:

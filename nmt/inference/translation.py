@@ -17,13 +17,15 @@ from nmt.data.words import Span, split_words, words_of
 from nmt.errors import UserError, counted
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 from nmt.settings.arguments import brief
+from nmt.text.writing import LazyPattern
 
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
 CUT = f"its translation was cut after {MAX_LENGTH_CEILING:,} pieces; give shorter sentences, one per line"
+MARK = "\ufffd"  # the text of an unknown piece, until its word is replaced
 SEPARATOR = re.compile(r"\|{3,}")
 ESCAPED = re.compile("(?:&#124;){3,}")
 NUMBER = r"-?(?:\d+\.\d{6}|inf)"
-WRITTEN = re.compile(
+WRITTEN = LazyPattern(
     rf"(?P<row>\d+) \|\|\| (?P<listed>(?:(?! \|\|\| ).)*) \|\|\| {NUMBER}"
     rf"|{NUMBER}\t(?P<scored>[^\t]*)|(?P<plain>(?!\d+ \|\|\| )[^\t]*)"
 )

@@ -18,16 +18,13 @@ from nmt.data.links import Link, Links, links_from_python
 from nmt.errors import UserError
 from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, replace_failures
 from nmt.inference.engines import EngineName, LoadedModel, LoadSettings
+from nmt.inference.kept import kept_spans, lost_step, term_step
 from nmt.inference.load import load
-from nmt.inference.markup import markup_step
 from nmt.inference.onnx.model import OnnxModel
-from nmt.inference.prefix import PrefixReader
-from nmt.inference.protection import kept_spans, lost_step, term_step
 from nmt.inference.reader import Reader
 from nmt.inference.sentences import sentence_step
 from nmt.inference.steps import Started, Step, Steps, chained
-from nmt.inference.terms import MARK, unknown_word_step
-from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, LostTexts, Translation, chosen
+from nmt.inference.translation import MARK, NO_TRANSLATION, SCORES_NOT_FINITE, LostTexts, Translation, chosen
 from nmt.search.constraints import Prefix
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
@@ -42,6 +39,7 @@ from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
     from nmt.alignment.heatmap import Heatmap
+    from nmt.inference.prefix import PrefixReader
 
 guard_forks()  # here too: the parent may have loaded torch for other models
 
@@ -185,6 +183,10 @@ class Translator(Reader):
         A line is made of its sentences, so all that changes words is within the sentences, and their tags are around
         them. Words that are written can make texts equal, so n-best lists are chosen after that.
         """
+        if markup:
+            from nmt.inference.markup import markup_step
+        if options.replace_unknown:
+            from nmt.inference.terms import unknown_word_step
         has_attention = self.attention.reads_source
         letters = options.keep_placeholders and self._has_letters
         steps = [
@@ -201,7 +203,7 @@ class Translator(Reader):
     def _has_letters(self) -> bool:
         """Whether the source vocabulary has letters, and not only numbers or signs."""
         pieces = (piece for piece in self.loaded_model.source.all_pieces if not re.fullmatch("<.*>", piece))
-        return any(map(str.isalpha, "".join(pieces)))
+        return any(any(map(str.isalpha, piece)) for piece in pieces)
 
     def _translate_groups(
         self,
@@ -282,6 +284,8 @@ class Translator(Reader):
 
     @cached_property
     def _prefix_reader(self) -> PrefixReader:
+        from nmt.inference.prefix import PrefixReader
+
         return PrefixReader(self.loaded_model.target)
 
     def _decode(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Literal
 
 import numpy as np
 
 from nmt.errors import UserError
 from nmt.search.engine import BANNED, Integers
-from nmt.settings.arguments import AtLeast, AtMost, Count, TypeCheck
+from nmt.settings.arguments import AtLeast, AtMost, Count, TypeCheck, type_hints
 from nmt.settings.build import PYTHON_ONLY
 from nmt.text.sentences import AUTO
 from nmt.text.specials import BOS, EOS, PAD
@@ -82,7 +81,7 @@ class SearchOptions:
     """Return read weights and alignment with each hypothesis. For Python callers, not for configurations."""
 
     def __post_init__(self) -> None:
-        for name, hint in _hints().items():
+        for name, hint in type_hints(SearchOptions, include_extras=True).items():
             for problem in TypeCheck().problems(getattr(self, name), hint, f"search.{name}"):
                 raise UserError(problem)
         for name, is_wrong, problem in self._rules():
@@ -162,8 +161,3 @@ class SearchOptions:
             limits = 2 * source_lengths + 10
         at_least: Integers = np.maximum(limits, self.min_length)  # np.clip takes four times as long for a few numbers
         return np.minimum(at_least, self.max_length or MAX_LENGTH_CEILING)
-
-
-@cache
-def _hints() -> dict[str, Any]:
-    return get_type_hints(SearchOptions, include_extras=True)  # takes 0.3 ms, more than a step of a small model

@@ -12,50 +12,48 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from difflib import get_close_matches
 from math import inf, isnan
 from numbers import Integral, Real
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-
-@dataclass(frozen=True)
-class AtLeast:
-    """Bound: value ≥ low."""
-
-    low: float
-
-    def holds(self, value: float) -> bool:
-        return value >= self.low
-
-    def __str__(self) -> str:
-        return f"must be at least {self.low:g}"
+type_hints: Callable[..., dict[str, Any]] = functools.cache(get_type_hints)
+"""Evaluating the types of a class takes longer than a step of a small model."""
 
 
 @dataclass(frozen=True)
-class Above:
-    """Bound: value > low."""
-
-    low: float
-
-    def holds(self, value: float) -> bool:
-        return value > self.low
-
-    def __str__(self) -> str:
-        return f"must be greater than {self.low:g}"
+class _Bound:
+    limit: float
 
 
-@dataclass(frozen=True)
-class AtMost:
-    """Bound: value ≤ high."""
-
-    high: float
+class AtLeast(_Bound):
+    """Bound: value ≥ limit."""
 
     def holds(self, value: float) -> bool:
-        return value <= self.high
+        return value >= self.limit
 
     def __str__(self) -> str:
-        return f"must be at most {self.high:.10g}"
+        return f"must be at least {self.limit:g}"
+
+
+class Above(_Bound):
+    """Bound: value > limit."""
+
+    def holds(self, value: float) -> bool:
+        return value > self.limit
+
+    def __str__(self) -> str:
+        return f"must be greater than {self.limit:g}"
+
+
+class AtMost(_Bound):
+    """Bound: value ≤ limit."""
+
+    def holds(self, value: float) -> bool:
+        return value <= self.limit
+
+    def __str__(self) -> str:
+        return f"must be at most {self.limit:.10g}"
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,7 @@ class TypeCheck:
 
     def group(self, value: Any, schema: type, key: str) -> Iterator[str]:
         """Yield one message for each problem of a group of keys, found at ``key``: a dataclass or TypedDict."""
-        hints = get_type_hints(schema, include_extras=True)
+        hints = type_hints(schema, include_extras=True)
         yield from self.keys(value, hints, optional_keys(schema), key)
 
     def keys(self, value: Any, hints: Mapping[str, Any], optional: Container[str], key: str) -> Iterator[str]:
@@ -183,10 +181,15 @@ class TypeCheck:
         """Yield the problems with the only choice, or one message if none of several choices fits."""
         if value is None and NoneType in choices:
             return
-        by_choice = [list(self.problems(value, choice, name)) for choice in choices if choice is not NoneType]
+        by_choice = list[list[str]]()
+        for choice in choices:
+            if choice is not NoneType:
+                by_choice.append(list(self.problems(value, choice, name)))
+                if not by_choice[-1]:
+                    return
         if len(by_choice) == 1:
             yield from by_choice[0]
-        elif all(by_choice):
+        else:
             prefix = f"{name}={self.show(value)}: "
             yield ", or ".join([by_choice[0][0], *(messages[0].removeprefix(prefix) for messages in by_choice[1:])])
 
@@ -343,6 +346,8 @@ def is_missing(value: Any) -> bool:
 
 def suggestion(word: str, choices: Any, *, before: str = "") -> str:
     """Return "; did you mean X?", or nothing where no choice is similar. ``before`` is written before the choice."""
+    from difflib import get_close_matches  # for messages only
+
     choices = list(choices)
     near = [choice for choice in choices if choice.lower() == word.lower()] or get_close_matches(
         word, choices, n=1, cutoff=0.6

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, TypeVar, get_args, get_origin, is_typeddict
 
 from nmt.errors import UserError
-from nmt.settings.arguments import Size, TypeCheck, annotations_of, optional_keys, parameters_of
+from nmt.settings.arguments import Size, TypeCheck, annotations_of, optional_keys, parameters_of, type_hints
 from nmt.settings.plugins import Block, Plugin, PluginSettings, locate
 
 Settings = TypeVar("Settings")
@@ -108,7 +108,7 @@ def build(schema: type[Settings], value: Mapping[str, Any]) -> Settings:
 
     ``plain`` returns ``value`` again, with the defaults of keys that it lacks.
     """
-    hints = get_type_hints(schema)
+    hints = type_hints(schema)
     if issubclass(schema, PluginSettings):
         keys = schema.shared_keys()
         shared = {key: item for key, item in value.items() if key in keys}

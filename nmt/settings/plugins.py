@@ -11,10 +11,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 from nmt.errors import UserError
-from nmt.settings.arguments import annotations_of, parameters_of, text_list
+from nmt.settings.arguments import annotations_of, parameters_of, text_list, type_hints
 
 Block = Mapping[str, Any]
 """A class or function as ``_target_``, and its arguments."""
@@ -46,7 +46,7 @@ class PluginSettings:
     @classmethod
     def shared_keys(cls) -> dict[str, Any]:
         """Return the annotation of each setting besides the block."""
-        hints = get_type_hints(cls, include_extras=True)
+        hints = type_hints(cls, include_extras=True)
         return {name: hint for name, hint in hints.items() if name != "block"}
 
 

@@ -71,7 +71,8 @@ _NUMBERS = r"""
 
 _AFTER_ADDRESS = r"\u3001-\u3003\u3008-\u301f\uff01-\uff1f"  # marks of Chinese and Japanese, which need no spaces
 # Each placeholder has one of these, and few lines have: this search takes a tenth of the time of the full one.
-_HINT = re.compile(r"[@#$%&{\[</\\:;_`!\u00a9\u00ae]|--|\.\w|\d-|[\u2020-\U0010ffff]")
+_HINT = re.compile(r"[@#$%&{\[</\\:;_`!\u00a9\u00ae]|--|\.\w|\d-")
+_SIGN = "\u2020"  # as are many characters behind it, whose class would take 2 ms to compile
 
 
 class KeptText:
@@ -97,6 +98,6 @@ class KeptText:
 
     def matches(self, line: str) -> list[re.Match[str]]:
         """Return the matches in order; that of a number has the ``lastgroup`` number."""
-        if self._needs_hint and not _HINT.search(line):
+        if self._needs_hint and max(line, default="") < _SIGN and not _HINT.search(line):
             return []
         return [match for match in self._pattern.finditer(line) if match[0]]

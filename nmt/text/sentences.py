@@ -8,6 +8,7 @@ from itertools import accumulate
 
 from nmt.data.words import Span
 from nmt.errors import UserError
+from nmt.text.writing import LazyPattern
 
 AUTO = "auto"
 """The language of a text whose language is unknown."""
@@ -16,9 +17,9 @@ AUTO = "auto"
 AGREED = ("de", "fi", "kk", "sk", "bg", "el", "en", "es", "fr", "pl", "pt", "ru", "uk")
 EXPECT_CAPITALS = 4
 MARK = re.compile(r"[^\w \t,'\"()-]")  # a character that may end a sentence; all that do are among these
-SPACE = re.compile(r"[\s\ud800-\udfff]")  # and lone surrogates, which sentencex refuses
+SPACE = LazyPattern(r"[\s\ud800-\udfff]")  # and lone surrogates, which sentencex refuses
 # Not an end: a full stop of a quotation that Japanese or Korean goes on after
-NO_END = re.compile('[.。！？!?](?=["”’」』]+[ぁ-ゖ가-힣])')
+NO_END = LazyPattern('[.。！？!?](?=["”’」』]+[ぁ-ゖ가-힣])')
 
 Splitter = Callable[[str, Sequence[Span]], Sequence[Span]]
 

@@ -19,10 +19,11 @@ from nmt.data.words import Span
 from nmt.errors import UserError
 from nmt.settings.arguments import AtLeast, AtMost
 from nmt.text.specials import BOS, EOS, PAD, SPACE, UNK
+from nmt.text.writing import LazyPattern
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
 
-SURROGATE = re.compile("[\ud800-\udfff]")  # cannot be encoded in UTF-8
+SURROGATE = LazyPattern("[\ud800-\udfff]")  # cannot be encoded in UTF-8
 CHUNK_CHARACTERS = 1000  # long training sentences are cut: SentencePiece drops those above 4192 bytes
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 
@@ -85,18 +86,17 @@ class Tokenizer:
         self._from_model, self._to_model = _id_maps(self._model)
         self._renumbered = self._to_model != list(range(len(self._to_model)))
         try:
-            self._pieces = [*SPECIALS, *(self._model.id_to_piece(i) for i in self._to_model[len(SPECIALS) :])]
+            # Lists, because a call takes more time than the answer.
+            self._pieces = [*SPECIALS, *self._model.id_to_piece(self._to_model[len(SPECIALS) :])]
+            is_byte = self._model.is_byte([*range(self._model.get_piece_size())])
             # The byte of each byte-fallback piece.
             self._bytes = {
                 our_id: int(self._pieces[our_id][3:5], 16)
                 for our_id, model_id in enumerate(self._to_model)
-                if model_id >= 0 and self._model.is_byte(model_id)
+                if model_id >= 0 and is_byte[model_id]
             }
         except ValueError:  # a piece is not UTF-8, or a byte piece not <0x..>
             raise _not_a_model(name) from None
-        self._invisible = {
-            our_id for our_id, i in enumerate(self._to_model) if our_id < len(SPECIALS) or self._model.is_control(i)
-        }
         self._spaces_unknown = self._model.piece_to_id(SPACE) == self._model.unk_id()  # as a model of whole words
 
     @classmethod
@@ -171,7 +171,7 @@ class Tokenizer:
             bytes([self._bytes[our_id]])
             if our_id in self._bytes
             else b""
-            if our_id in self._invisible
+            if our_id < len(SPECIALS) or self._model.is_control(self._to_model[our_id])
             else piece.replace(SPACE, " ").encode()
             for our_id, piece in enumerate(self._pieces)
         ]

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from inference.random_translators import aligned, link_weights, random_translator
 
 from nmt.documents import split_text
+from nmt.inference.kept import term_step
 from nmt.inference.markup import Fragment, markup_step
-from nmt.inference.protection import term_step
 from nmt.inference.steps import Started, chained
 from nmt.inference.translation import Translation
 from nmt.search.options import SearchOptions

@@ -20,6 +20,7 @@ from text.test_placeholders import KINDS as KEPT_KINDS
 from text.test_placeholders import NUMBER_KINDS
 
 from nmt.data.words import split_words, words_of
+from nmt.inference.kept import kept_spans
 from nmt.inference.protection import complete, protect
 from nmt.inference.terms import Placing, Required, apply_edits
 from nmt.inference.translation import Translation, alignment_lines
@@ -194,7 +195,7 @@ def test_each_placeholder_is_written_once(
     line = [*words]
     for placeholder in placeholders:
         line.insert(rng.integers(len(line) + 1), placeholder)
-    protected = protect(" ".join(line), KEPT, None, letters=True)
+    protected = protect(text := " ".join(line), kept_spans(text, KEPT, None), None, letters=True)
     assert any(map(str.isalpha, "".join(words))) == bool(protected.text)
     assume(protected.text)
     # Marks between placeholders stay with them.
@@ -244,7 +245,9 @@ def test_each_placeholder_is_written_once(
 def test_placeholders_are_taken_out_and_put_back(
     source: str, read: str, target: str, links: str, expected: str
 ) -> None:
-    protected = protect(source, KeptText(placeholders=True, numbers=False, elements=False), None, letters=True)
+    protected = protect(
+        source, kept_spans(source, KeptText(placeholders=True, numbers=False, elements=False), None), None, letters=True
+    )
     assert protected.text == read
     if read:
         assert complete(aligned(read, target, link_weights(links)), protected, source).text == expected
@@ -306,17 +309,19 @@ def test_terms_are_written_where_the_alignment_says(
     source: str, target: str, links: str, terms: dict[str, str], expected: str, new_links: str
 ) -> None:
     translation = aligned(source, target, link_weights(links))
-    written = complete(translation, protect(source, None, Glossary(terms), letters=False), source)
+    written = complete(translation, protect(source, [], Glossary(terms), letters=False), source)
     assert written.text == expected and written.confidence == translation.confidence
     assert alignment_lines([written]) == [new_links]
 
 
 def test_a_number_within_a_term_belongs_to_it() -> None:
     glossary = Glossary({"iPhone 15": "Handy", "1": "eins"})
-    protected = protect("15 times 1 iPhone 15 for 1,250 {x}", KEPT, glossary, letters=True)
+    line = "15 times 1 iPhone 15 for 1,250 {x}"
+    protected = protect(line, kept_spans(line, KEPT, glossary), glossary, letters=True)
     assert sorted(item.text for item in protected.required) == ["Handy", "eins"]
     assert [part for kept in protected.kept for part, _ in kept.parts] == ["15", "1,250", " {x}"]
-    assert not protect("new {x} york", KEPT, Glossary({"new york": "York", "x": "y"}), letters=True).required
+    terms = Glossary({"new york": "York", "x": "y"})
+    assert not protect("new {x} york", kept_spans("new {x} york", KEPT, terms), terms, letters=True).required
 
 
 def test_scripts_without_spaces_are_changed_by_token() -> None:

@@ -12,7 +12,6 @@ without ``model.pt`` and without a subfolder.
 from __future__ import annotations
 
 import os
-import shlex
 import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -189,6 +188,8 @@ class _Export:
     @property
     def command(self) -> str:
         """The command that writes this export."""
+        import shlex
+
         return (
             "nmt-export model=RUN output=FOLDER" if self.deployed else shlex.join(["nmt-export", f"model={self.root}"])
         )
