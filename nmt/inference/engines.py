@@ -41,7 +41,7 @@ SEARCH = "search."
 SPARE = 5
 """Candidates of a hypothesis in a search graph, beside N: one that ends, and four that may be banned."""
 WEIGHTS = "weights"
-"""The weights of step and search graphs lie in a file of this name: one for each suffix of ``GRAPH_SUFFIX``."""
+"""The weights of the graphs lie in a file of this name: one for each suffix of ``GRAPH_SUFFIX``."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from nmt.files.checksum import checksum
 from nmt.inference.engines import SPARE, LoadSettings, OnnxEngineName
 from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx.engine import OnnxEngine, open_session
-from nmt.inference.onnx.export import ENGINES, export
+from nmt.inference.onnx.export import ENGINES, LEAST_SHARED, export
 from nmt.inference.onnx.model import OnnxModel, exported_engines, open_onnx
 from nmt.inference.onnx.rewrites import bounded_outputs, quantise
 from nmt.inference.onnx.search_graph import search_graph
@@ -139,6 +139,14 @@ def test_products_and_tables_are_integers(memory: Path) -> None:
             if weight.data_type == TensorProto.INT8 and len(weight.dims) > 1 and not weight.name.endswith(".table"):
                 assert 2 * 255 * np.abs(numpy_helper.to_array(weight).astype(int)).max() <= np.iinfo(np.int16).max
         assert not any(b'.py", line' in file.read_bytes() for file in (memory / "onnx").glob("*.onnx"))
+
+
+@pytest.mark.thorough
+def test_weights_lie_beside_the_graphs(memory: Path) -> None:
+    """onnxruntime would read those in a graph twice, and copy them."""
+    for file in (memory / "onnx").glob("*.onnx"):
+        graph = onnx.load(file, load_external_data=False).graph
+        assert all(len(weight.raw_data) < LEAST_SHARED for weight in graph.initializer)
 
 
 @pytest.mark.parametrize("axis", [0, 1])

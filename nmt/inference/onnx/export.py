@@ -63,7 +63,7 @@ OPSET = 18
 INT8 = GRAPH_SUFFIX["onnx-int8"]
 ENGINES = tuple(GRAPH_SUFFIX)
 ANY = torch.export.Dim.DYNAMIC
-LEAST_SHARED = 1024  # bytes of a weight that step and search graphs share
+LEAST_SHARED = 1024  # bytes of a weight that lies beside the graphs
 ALIGNMENT = 64  # bytes, of weights in a file
 
 
@@ -222,16 +222,19 @@ def _quantise(folder: Path, steps: Iterable[Path], bounded_state: Collection[str
 
 
 def _share_weights(folder: Path, suffix: str) -> None:
-    """Move the weights of the step graphs with this suffix into one file, and write their search graphs."""
+    """Move the weights of the graphs with this suffix into one file, and write search graphs beside the step graphs.
+
+    onnxruntime reads weights in a graph's own file twice, and copies them.
+    """
     places: dict[bytes, int] = {}
     weights = folder / f"{WEIGHTS}{suffix}.bin"
     with weights.open("wb") as stream:
-        for kind in ("", ".short"):
-            file = folder / f"step{kind}{suffix}.onnx"
+        for kind in ("encode", "step", "step.short"):
+            file = folder / f"{kind}{suffix}.onnx"
             if not file.is_file():
                 continue
-            step = onnx.load(file)
-            for weight in step.graph.initializer:
+            model = onnx.load(file)
+            for weight in model.graph.initializer:
                 content = weight.raw_data
                 if len(content) < LEAST_SHARED:
                     continue
@@ -241,8 +244,9 @@ def _share_weights(folder: Path, suffix: str) -> None:
                     stream.write(content)
                 set_external_data(weight, weights.name, offset=places[content], length=len(content))
                 weight.ClearField("raw_data")
-            onnx.save(step, file)
-            onnx.save(search_graph(step), folder / f"search{kind}{suffix}.onnx")
+            onnx.save(model, file)
+            if kind != "encode":
+                onnx.save(search_graph(model), folder / file.name.replace("step", "search"))
 
 
 @contextmanager

@@ -4,7 +4,7 @@
 ``align.onnx`` maps read weights to an alignment. ``search.onnx`` repeats the step, and searches for one sentence.
 ``*.int8.onnx`` are the same graphs with matrix products in 8-bit integers. ``step.short*.onnx`` and
 ``search.short*.onnx`` take the output layer's rows for a batch's shortlist as an input; ``shortlist.npz`` holds the
-shortlist and these rows. The step and search graphs share their weights, in ``weights*.bin``. ``about.json`` has a
+shortlist and these rows. Weights lie beside the graphs, in ``weights*.bin``. ``about.json`` has a
 checksum of each file, because onnxruntime does not notice a few changed bytes. A deployment is a folder of these files
 without ``model.pt`` and without a subfolder.
 """
