@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from nmt.inference.sentences import say_split
 from nmt.inference.translation import CUT, cuts
 from nmt.search.options import SearchOptions
 from nmt.settings.arguments import Threads
+from nmt.system.machine import paused_collector
 from nmt.system.progress import Progress
 
 Options = TypeVar("Options")
@@ -128,12 +130,14 @@ def load_model(folder: str | list[str], settings: LoadSettings) -> Translator:
     If ``auto`` selects an ONNX engine, its name is printed to stderr. Raises UserError if a folder holds no model for
     this engine.
     """
-    # Imported here, after the arguments were checked: torch takes seconds to import.
-    from nmt.inference.load import load
-    from nmt.inference.onnx.model import OnnxModel
-    from nmt.inference.translator import Translator
+    with paused_collector():
+        # Imported here, after the arguments were checked: torch takes seconds to import.
+        from nmt.inference.load import load
+        from nmt.inference.onnx.model import OnnxModel
+        from nmt.inference.translator import Translator
 
-    model = load(folder, settings)
+        model = load(folder, settings)
+    gc.freeze()  # what was loaded stays, so no collection, not even the one at exit, looks at it
     if settings.engine == "auto" and isinstance(model, OnnxModel):
         print_message(f"engine: {model.engine_name}")
     return Translator(model)

@@ -36,8 +36,10 @@ def _run(name: str) -> NoReturn:
         if _signal.getsignal(number) != _signal.SIG_IGN:  # ignored with nohup, for example
             _signal.signal(number, _exit_at_once)
     _limit_spinning()
+    import gc
     from importlib import import_module
 
+    gc.disable()  # imports make many objects and few cycles
     from nmt.commands.shell import run
 
     def command(arguments: list[str]) -> None:
@@ -45,7 +47,9 @@ def _run(name: str) -> NoReturn:
             _print_versions()
             return
         _respect_quota()
-        getattr(import_module(f"nmt.commands.{name}"), name)(arguments)
+        program = getattr(import_module(f"nmt.commands.{name}"), name)
+        gc.enable()
+        program(arguments)
 
     run(command)
 

@@ -6,8 +6,9 @@ A value is ``null``, ``true`` or ``false``, a number, a list such as ``[a,b]``, 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import NoneType
@@ -25,23 +26,13 @@ INSIDE = "self_attention@"
 UNRELATED = ("name", "runs", "resume", "trust", "export", "logger", "threads", "device")
 
 
-# The words that are no text, and their values. No and off are text.
-_WORDS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "null": (r"null|NULL|Null", lambda word: None),
-    "bool": (r"(?i:true|false)", lambda word: word.lower() == "true"),
-    "int": (r"[-+]?(0|[1-9][0-9]*)", int),
-    "float": (
-        r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|nan)",
-        lambda word: float(re.sub(r"\.(?=[in])", "", word)),
-    ),
-}
-# A key and a word, a group, or an entry of its list
-_ENTRY = r"^(  )?(- )?(\w+)(?:: ?)?([-+.\w]*\w|\?{3}|\[\])?(?: +#.*)?$"
+# A key and a word, a group, or an entry of a list of defaults
+_ENTRY = r"^(  |  - )?(\w+)(?:: ?)?([-+.\w]*\w|\?{3}|\[\])?(?: +#.*)?$"
 
 
 def load_yaml(text: str) -> Any:
-    """Return what YAML without aliases says, in which only ``_WORDS`` are special."""
-    import yaml  # slow to import, and most values are plain words
+    """Return what YAML without aliases says. Only null, true and false are special words: no and off remain text."""
+    import yaml  # slow to import, so most files and values are read without it
 
     class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
@@ -51,7 +42,12 @@ def load_yaml(text: str) -> Any:
                 raise yaml.YAMLError("contains an alias")
             return super().compose_node(parent, index)
 
-    for kind, (pattern, _) in _WORDS.items():
+    for kind, pattern in {
+        "null": r"null|NULL|Null",
+        "bool": r"(?i:true|false)",
+        "int": r"[-+]?(0|[1-9][0-9]*)",
+        "float": r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|nan)",
+    }.items():
         PlainLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(rf"(?:{pattern})$"), None)
     return yaml.load(text, PlainLoader)
 
@@ -91,19 +87,17 @@ def name_problems(name: str) -> Iterator[str]:
 
 def parse_value(text: str, default: Any) -> Any:
     """Return the value of an override, as YAML reads it; where the ``default`` is text, plain text remains text."""
-    if re.fullmatch(r"[-+.\w]*\w", text):
-        value = next((read(text) for pattern, read in _WORDS.values() if re.fullmatch(pattern, text)), text)
-    elif text == "[]":
-        value = []
-    elif text.startswith(("[", "{", "'", '"')):
+    if re.fullmatch(r"null|true|false|\[\]|(0|[1-9][0-9]*)(\.[0-9]+)?", text):
+        value = json.loads(text)
+    elif not re.match(r"""[\[{'"]|(?i:null|true|false)$|[-+.\d][-+.\w]*\w$""", text):
+        return text
+    else:
         import yaml
 
         try:
             value = load_yaml(text)
         except yaml.YAMLError:
             return text
-    else:
-        return text
     return text if isinstance(default, str) and isinstance(value, bool | int | float) else value
 
 
@@ -234,13 +228,18 @@ def _load(file: Path, overrides: Mapping[str, str], choices: dict[str, str]) -> 
 def parse_settings(text: str) -> Any:
     """Return what YAML says. Most files in conf/ have only simple lines, which are read without YAML."""
     content: dict[str, Any] = {}
-    group: Any = content
+    group: Any = None
     entries = re.findall(_ENTRY, text, re.MULTILINE)
-    for indent, dash, key, word in entries:
-        if dash:
-            group.append({key: parse_value(word, None)} if word else key)
+    for place, key, word in entries:
+        value = parse_value(word, None)
+        if place == "  - " and isinstance(group, list):
+            group.append({key: value} if word else key)
+        elif place == "  " and isinstance(group, dict) and word:
+            group[key] = value
+        elif place:
+            return load_yaml(text)
         elif word:
-            (group if indent else content)[key] = parse_value(word, None)
+            content[key], group = value, None
         else:
             group = content[key] = [] if key == "defaults" else {}
     is_simple = len(entries) == len(re.findall(r"^ *[^ #\n]", text, re.MULTILINE)) and {} not in content.values()

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import expect_error, refusal
-from commands.processes import MAIN, finish, run_without_torch
+from commands.processes import LATER, MAIN, finish, run_without_torch
 from commands.texts import TEXT, Call
 from small_text import SETTINGS
 
@@ -57,6 +57,7 @@ def test_onnx_translations_equal_torch_and_need_no_torch(exported: Path, files: 
     assert "engine" not in error
     assert run_without_torch("translate", [*words, "engine=onnx", "alignments=onnx"], TEXT).splitlines() == expected
     assert Path("onnx").read_text() == Path("torch").read_text()
+    assert run_without_torch("translate", [*words, "engine=onnx"], b"a small dog\n", unwanted=LATER)
     assert call(translate, *words, stdin=TEXT) == (expected, "engine: onnx\n")
 
 

@@ -51,7 +51,8 @@ def test_reading_settings_imports_neither_hydra_nor_yaml() -> None:
 def test_files_are_read_as_yaml_reads_them() -> None:
     files = [*config_dir().rglob("*.yaml")]
     assert len(files) > 50
-    for text in (*(file.read_text("utf-8") for file in files), "a: 'b # c'", "a:\n  b:\n    c: 1", "a:", "a: 1 2"):
+    others = ["a: 'b # c'", "a: 1 2", "a:", "a:\n  b:", "a:\n  b:\n    c: 1", "a:\n  - b", "defaults:\n- a: b", "- a"]
+    for text in (*(file.read_text("utf-8") for file in files), *others):
         assert repr(parse_settings(text)) == repr(load_yaml(text))
 
 
