@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.significance import PairedTest
 
 from nmt.comparison.figures import draw_curves, draw_pareto, pareto_front, timed_points
 from nmt.comparison.models import FinishedRun, Model
@@ -28,9 +27,6 @@ from nmt.comparison.records import Record, save_csv, select
 
 REFERENCES = ["the old man sees a small dog", "a cat sleeps in the garden", "we have read the long book", "who came ?"]
 GOOD = ["the old man sees a small dog", "a cat sleeps in a garden", "we have read the book", "who came ?"]
-BAD = ["the man sees dog dog", "cat sleeps the garden", "we read long book long book", "came ?"]
-CHINESE = ["我喜欢在公园里散步。", "今天天气很好，我们去看电影吧。"] * 6
-LOSSY = [line[: 3 + row % 5] + line[5 + row % 5 :] for row, line in enumerate(CHINESE)]
 
 
 def test_entropy_is_that_of_the_normalised_sizes() -> None:
@@ -81,45 +77,26 @@ def test_tables_keep_every_cell(tmp_path: Path) -> None:
     assert (tmp_path / "table.csv").read_bytes().count(b"\n") == 4
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "references", "tokenizer"),
-    [
-        (GOOD, BAD, REFERENCES, "13a"),
-        (GOOD, REFERENCES, REFERENCES, "13a"),
-        (LOSSY, [line[:-2] + line[-1] for line in CHINESE], CHINESE, "zh"),
-    ],
-)
-def test_significance_is_that_of_sacrebleu(
-    first: list[str], second: list[str], references: list[str], tokenizer: str
-) -> None:
-    systems: list[Any] = [("Baseline: a", first), ("b", second)]
-    metrics: Any = {"BLEU": BLEU(tokenize=tokenizer), "chrF": CHRF()}
-    _, expected = PairedTest(systems, metrics, [references], test_type="bs", n_samples=200)()
-    ours = paired_bootstrap(first, second, references, tokenizer=tokenizer, samples=200)
-    for key, name in (("bleu", "BLEU"), ("chrf", "chrF2")):
-        before, after = expected[name]
-        assert ours[key].p == min(1, 2 * after.p_value)  # type: ignore[operator, union-attr]
-        assert ours[key].delta == pytest.approx(after.score - before.score)  # type: ignore[union-attr]
-
-
 def test_p_value_is_that_of_a_naive_two_sided_bootstrap() -> None:
     numbers = np.random.default_rng(4)
-    references = [" ".join(numbers.choice(list("abcdefgh"), 12)) for _ in range(30)]
+    references = [" ".join(numbers.choice([*"abcdefg", "h.i"], 12)) for _ in range(30)]
     first, second = (
         [" ".join(word for word in line.split() if numbers.random() > share) for line in references]
         for share in (0.2, 0.24)
     )
-    bleu = BLEU(tokenize="none")
+    bleu: BLEU | CHRF = BLEU(tokenize="none")
 
-    def difference(rows: np.ndarray) -> float:
+    def difference(rows: np.ndarray, metric: BLEU | CHRF = bleu) -> float:
         before, after, expected = ([side[row] for row in rows] for side in (first, second, references))
-        return bleu.corpus_score(after, [expected]).score - bleu.corpus_score(before, [expected]).score
+        return metric.corpus_score(after, [expected]).score - metric.corpus_score(before, [expected]).score
 
     measured = difference(np.arange(30))
     resampled = np.array([difference(numbers.integers(30, size=30)) for _ in range(300)])
     naive = np.mean(np.abs(resampled - resampled.mean()) >= abs(measured))
     assert 0.03 < naive < 0.6
-    assert paired_bootstrap(first, second, references, tokenizer="none")["bleu"].p == pytest.approx(naive, abs=0.08)
+    ours = paired_bootstrap(first, second, references, tokenizer="none")
+    assert ours["bleu"].p == pytest.approx(naive, abs=0.08) and ours["bleu"].delta == pytest.approx(measured)
+    assert ours["chrf"].delta == pytest.approx(difference(np.arange(30), CHRF()))
 
 
 def test_equal_translations_do_not_differ_significantly() -> None:
