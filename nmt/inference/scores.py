@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.settings.arguments import suggestion, text_list
-from nmt.text.writing import HAN, HAN_OF_ZH, Writing, writing_of
+from nmt.text.writing import Writing, writing_of
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -85,33 +85,21 @@ def choose_tokenizer(references: Sequence[str], wanted: str | None = None) -> Ch
     if wanted is not None:
         require_tokenizer(wanted)
         return Choice(wanted)
-    writing = writing_of(references)
-    if writing.kind == "spaced":
+    if (writing := writing_of(references)) == "spaced":
         return Choice(DEFAULT)
-    if writing.kind == "Korean":
-        return Choice(DEFAULT, f"{KEY}={DEFAULT}: the references are Korean; sacrebleu recommends {KEY}=ko-mecab")
-    tokenizer, advice = _of_unspaced(writing, references)
-    language = f"{writing.kind if writing.kind != 'unspaced' else writing.script}"
-    return Choice(
-        tokenizer,
-        f"{KEY}={tokenizer}: chosen because {writing.share:.0%} of the references are {language}, "
-        f"without spaces between words{advice}",
-    )
+    tokenizer, advice = _of_unspaced(writing)
+    return Choice(tokenizer, f"{KEY}={tokenizer}: chosen because the references have no spaces between words{advice}")
 
 
-def _of_unspaced(writing: Writing, references: Sequence[str]) -> tuple[str, str]:
+def _of_unspaced(writing: Writing) -> tuple[str, str]:
     """Return the tokenizer for a text without spaces, and advice about another one."""
-    if writing.kind == "Japanese":
+    if writing == "Japanese":
         try:
             require_tokenizer("ja-mecab")
         except UserError:
             return CHARACTERS, f"; for sacrebleu's words, run pip install {PACKAGES['ja-mecab']}"
         return "ja-mecab", ""
-    if writing.kind == "Chinese":
-        text = "".join(references)
-        if len(HAN_OF_ZH.findall(text)) >= 0.9 * len(HAN.findall(text)):
-            return "zh", ""
-    return CHARACTERS, ""
+    return "zh" if writing == "Chinese" else CHARACTERS, ""
 
 
 def corpus_scores(
@@ -174,11 +162,11 @@ def _ter(texts: list[str], references: list[str], tokenizer: str, *, lowercase: 
     """
     from sacrebleu.metrics.ter import TER
 
-    kind = "spaced" if tokenizer in BY_WORDS else writing_of(references).kind
+    kind = "spaced" if tokenizer in BY_WORDS else writing_of(references)
     if kind == "Chinese" and tokenizer != CHARACTERS:
         return _score(TER(case_sensitive=not lowercase, normalized=True, asian_support=True), texts, references)
     metric = TER(case_sensitive=not lowercase)
-    if kind not in ("Chinese", "Japanese", "unspaced"):
+    if kind == "spaced":
         return _score(metric, texts, references)
     score, signature = _score(metric, [" ".join(line) for line in texts], [" ".join(line) for line in references])
     return score, signature.replace("|tok:", f"|tok:{CHARACTERS}+")

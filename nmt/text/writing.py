@@ -1,11 +1,11 @@
-"""Scripts without spaces between words, and the language that a text's script suggests."""
+"""Scripts without spaces between words, and which of them a text has."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 
 class LazyPattern:
@@ -39,29 +39,10 @@ JOINT = LazyPattern(rf"(?<={WITHOUT_BLANKS.pattern})[ \t\r\f]*\n[ \t\r\n\f]*(?={
 SYLLABLES = LazyPattern(f"[{_OTHERS}{_HAN}{_KANA}\u1200-\u139f\uac00-\ud7a3]")
 # Vowel marks of Hebrew and Arabic, which most text leaves out, and U+0640, which only makes a word longer
 VOWELS = LazyPattern("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c7\u0640\u064b-\u0652\u0670]")
-HAN = LazyPattern(f"[{_HAN}]")
-# Chinese characters that sacrebleu's zh tokenizer splits. It takes the others as parts of a word.
-HAN_OF_ZH = LazyPattern("[\u2e80-\u2fdf\u3005-\u3007\u3100-\u312f\u31a0-\u31bf\u3400-\u4db5\u4e00-\u9fbb\uf900-\ufa6a]")
-_HAN_RUN = LazyPattern(f"[{_HAN}]+")
-_KANA_RUN = LazyPattern(f"[{_KANA}]+")
-_OTHER_RUN = LazyPattern(f"[{_OTHERS}]+")
-_HANGUL_RUN = LazyPattern("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
-_EUROPEAN = LazyPattern(
-    "[\u0000-\u052f\u1c80-\u1c8f\u1d00-\u1fff\u2c60-\u2c7f\u2de0-\u2dff\ua640-\ua69f\ua720-\ua7ff]+"
-)
 JAPANESE_KANA = 0.1  # share of kana among kana and Chinese characters; Chinese text has a few in names
-LONG_WORD = 20  # mean length of words, in characters, that no spaced script but the European ones reaches
 
-Kind = Literal["spaced", "Korean", "Chinese", "Japanese", "unspaced"]
-
-
-class Writing(NamedTuple):
-    """The kind of a text's writing, the name of its script, and the share of this script in the text."""
-
-    kind: Kind
-    script: str
-    share: float
+Writing = Literal["spaced", "Chinese", "Japanese", "unspaced"]
 
 
 def writing_of(lines: Iterable[str]) -> Writing:
@@ -70,48 +51,16 @@ def writing_of(lines: Iterable[str]) -> Writing:
     A character of a script without spaces counts as much as a word of another script, so a foreign name has little
     effect.
     """
-    ascii_words = 0
-    others = []
-    for line in lines:
-        if line.isascii():
-            ascii_words += len(line.split())
-        else:
-            others.append(line)
-    text = "\n".join(others)
-    han, kana, other = (_size(run, text) for run in (_HAN_RUN, _KANA_RUN, _OTHER_RUN))
+    text = "\n".join(lines)
+    han, kana, other = (len(re.findall(f"[{script}]", text)) for script in (_HAN, _KANA, _OTHERS))
     unspaced = han + kana + other
-    spaced = ascii_words + len(_LETTERS.findall(UNSPACED.sub(" ", text) if unspaced else text))
-    share = unspaced / (unspaced + spaced) if unspaced else 0.0
-    if share <= 0.5:
-        return _spaced_writing(text, ascii_words)
+    if not unspaced or unspaced <= len(_LETTERS.findall(UNSPACED.sub(" ", text))):
+        return "spaced"
     if other > han + kana:
-        return Writing("unspaced", _name(_OTHER_RUN, text), share)
-    return Writing("Japanese" if kana > JAPANESE_KANA * (han + kana) else "Chinese", "", share)
+        return "unspaced"
+    return "Japanese" if kana > JAPANESE_KANA * (han + kana) else "Chinese"
 
 
 def is_letter(character: str) -> bool:
     """Return whether a character is a letter, or belongs to one, as the vowel signs of Hindi do."""
     return unicodedata.category(character)[0] in "LM"
-
-
-def _spaced_writing(text: str, ascii_words: int) -> Writing:
-    """Return the writing of a text with few characters of ``UNSPACED``."""
-    words = text.split()
-    characters = sum(map(len, words))
-    foreign = characters - _size(_EUROPEAN, text.replace("\n", "").replace(" ", ""))
-    if len(words) > ascii_words and foreign > 0.5 * characters:
-        if _size(_HANGUL_RUN, text) > 0.5 * characters:
-            return Writing("Korean", "", 1.0)
-        if characters >= LONG_WORD * len(words):
-            return Writing("unspaced", _name(LazyPattern(r"[^\x00-\u052f\s]"), text), foreign / characters)
-    return Writing("spaced", "", 1.0)
-
-
-def _size(run: LazyPattern, text: str) -> int:
-    return sum(map(len, run.findall(text)))
-
-
-def _name(run: LazyPattern, text: str) -> str:
-    """Return the name of the script of the first match, such as Thai."""
-    match = run.search(text)
-    return unicodedata.name(match[0][0], "unknown").split()[0].title() if match else ""
