@@ -9,15 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nmt.data.words import Span, overlaps
 from nmt.inference.steps import Step, Steps
 from nmt.text.glossary import Glossary
 from nmt.text.placeholders import KeptText
-
-if TYPE_CHECKING:
-    from nmt.inference.terms import Required
 
 
 def term_step(kept_text: KeptText | None, glossary: Glossary | None, *, letters: bool) -> Step:
@@ -69,14 +65,13 @@ def lost_step(kept_text: KeptText, glossary: Glossary | None, *, markup: bool) -
         plain, tags = _split(line) if markup else (line, ())
         spans = kept_spans(plain, kept_text, glossary)
         kept = Counter([*(plain[slice(*span)] for span in spans), *tags])
-        required: Sequence[Required] = ()
+        terms = Counter[str]()
         if glossary:
             from nmt.inference.protection import protect
 
-            required = protect(plain, spans, glossary, letters=False).required
-        if not kept and not required:
+            terms.update(item.text for item in protect(plain, spans, glossary, letters=False).required)
+        if not kept and not terms:
             return translation
-        terms = Counter(item.text for item in required)
         n_best = [replace(best, lost=lost(best.text, kept, terms)) for best in translation.n_best or [translation]]
         return replace(n_best[0], n_best=translation.n_best and n_best)
 

@@ -32,8 +32,7 @@ from nmt.inference.translator import Translator
 from nmt.model.encoder import Final
 from nmt.search.history import Hypothesis
 from nmt.search.options import REWRITES, SearchOptions
-from nmt.search.sampling import sentence_seed
-from nmt.search.search import max_rows, search_encoded
+from nmt.search.search import max_rows, search_encoded, sentence_seed
 
 FORMAT = 2
 

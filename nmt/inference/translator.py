@@ -25,7 +25,6 @@ from nmt.inference.reader import Reader
 from nmt.inference.sentences import sentence_step
 from nmt.inference.steps import Started, Step, Steps, chained
 from nmt.inference.translation import MARK, NO_TRANSLATION, SCORES_NOT_FINITE, LostTexts, Translation, chosen
-from nmt.search.constraints import Prefix
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
 from nmt.search.options import ALIGNING, MAX_LENGTH_CEILING, REWRITES, SearchOptions
@@ -40,6 +39,7 @@ from nmt.text.specials import EOS
 if TYPE_CHECKING:
     from nmt.alignment.heatmap import Heatmap
     from nmt.inference.prefix import PrefixReader
+    from nmt.search.constraints import Prefix
 
 guard_forks()  # here too: the parent may have loaded torch for other models
 

@@ -16,16 +16,20 @@ memory. Only ``drop`` changes the memory, once per sentence. An engine may also 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.text.specials import BOS, PAD, UNK
 
-Floats = NDArray[np.floating[Any]]
-Integers = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating[Any]]
+    Integers = NDArray[np.int64]
+    Booleans = NDArray[np.bool_]
+else:  # numpy.typing takes 1 ms to import
+    Floats = Integers = Booleans = np.ndarray
 
 Source = TypeVar("Source")
 """An encoded batch; search does not look inside."""

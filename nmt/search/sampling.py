@@ -6,7 +6,6 @@ Greedy search is one draw from the likeliest piece alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from zlib import crc32
 
 import numpy as np
 
@@ -77,11 +76,6 @@ def sampling_search(
             rows, tokens, parents = rows[keep], tokens[keep], parents[keep]
             total, running = total[keep], running[keep]
     return Endings(*(np.concatenate(column) for column in zip(*endings, strict=True)))
-
-
-def sentence_seed(ids: Sequence[int]) -> int:
-    """Return a seed computed from a source's ids."""
-    return crc32(np.asarray(ids, dtype=np.int64).tobytes())
 
 
 def _uniform_numbers(seeds: Sequence[int], limits: Integers, draws: int, seed: int) -> Floats:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from nmt.search.engine import Floats, Integers
 from nmt.search.history import Endings, History
 from nmt.search.options import SearchOptions
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 Align = Callable[[int, Floats], Floats]
 """(row of the batch, read weights (T, R)) -> raw alignment (T, S), without padding"""

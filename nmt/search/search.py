@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
-from nmt.search.beam import beam_search
-from nmt.search.constraints import Prefix, PrefixEngine
 from nmt.search.engine import Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History, Hypothesis
 from nmt.search.one_sentence import search_one_sentence
 from nmt.search.options import SearchOptions
-from nmt.search.sampling import sampling_search, sentence_seed
 from nmt.search.scoring import Scorer
+
+if TYPE_CHECKING:
+    from nmt.search.constraints import Prefix
 
 MAX_HYPOTHESES = 8192
 """Live hypotheses of a batch: each has a log-probability for every piece of the vocabulary."""
@@ -42,6 +43,11 @@ def search(
     return search_encoded(engine, engine.encode(sources), lengths, seeds, options, prefixes)
 
 
+def sentence_seed(ids: Sequence[int]) -> int:
+    """Return a seed computed from a source's ids."""
+    return crc32(np.asarray(ids, dtype=np.int64).tobytes())
+
+
 def search_encoded(
     engine: Engine[Source, State],
     source: Source,
@@ -55,6 +61,8 @@ def search_encoded(
     limits = options.limits(lengths) + np.array([len(prefix) for prefix in prefixes])  # every prefix is completed
     searched: Any = engine
     if any(prefixes):
+        from nmt.search.constraints import PrefixEngine
+
         searched = PrefixEngine(engine, prefixes)
     elif len(limits) == 1:
         hypotheses = search_one_sentence(engine, source, int(limits[0]), options)
@@ -67,8 +75,12 @@ def search_encoded(
 
     scorer = Scorer(options, history, align)
     if options.method == "beam":
+        from nmt.search.beam import beam_search
+
         endings = beam_search(searched, source, limits, options, history, scorer)
     else:
+        from nmt.search.sampling import sampling_search
+
         endings = sampling_search(searched, source, seeds, limits, options, history)
 
     def finish(row: int, hypothesis: Hypothesis) -> Hypothesis:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from math import inf, isnan
 from numbers import Integral, Real
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 type_hints: Callable[..., dict[str, Any]] = functools.cache(get_type_hints)
 """Evaluating the types of a class takes longer than a step of a small model."""
@@ -24,36 +25,32 @@ type_hints: Callable[..., dict[str, Any]] = functools.cache(get_type_hints)
 @dataclass(frozen=True)
 class _Bound:
     limit: float
+    words: ClassVar[str]
+    compare: ClassVar[Any]
+
+    def holds(self, value: float) -> bool:
+        return bool(self.compare(value, self.limit))
+
+    def __str__(self) -> str:
+        return f"must be {self.words} {self.limit:.10g}"
 
 
 class AtLeast(_Bound):
     """Bound: value ≥ limit."""
 
-    def holds(self, value: float) -> bool:
-        return value >= self.limit
-
-    def __str__(self) -> str:
-        return f"must be at least {self.limit:g}"
+    words, compare = "at least", operator.ge
 
 
 class Above(_Bound):
     """Bound: value > limit."""
 
-    def holds(self, value: float) -> bool:
-        return value > self.limit
-
-    def __str__(self) -> str:
-        return f"must be greater than {self.limit:g}"
+    words, compare = "greater than", operator.gt
 
 
 class AtMost(_Bound):
     """Bound: value ≤ limit."""
 
-    def holds(self, value: float) -> bool:
-        return value <= self.limit
-
-    def __str__(self) -> str:
-        return f"must be at most {self.limit:.10g}"
+    words, compare = "at most", operator.le
 
 
 @dataclass(frozen=True)

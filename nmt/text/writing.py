@@ -35,10 +35,6 @@ UNSPACED = LazyPattern(f"[{_OTHERS}{_HAN}{_KANA}]")
 WITHOUT_BLANKS = LazyPattern(f"[{_HAN}{_KANA}\u3001-\u303f\uff01-\uff60]")
 # The blank between two lines of Chinese or Japanese
 JOINT = LazyPattern(rf"(?<={WITHOUT_BLANKS.pattern})[ \t\r\f]*\n[ \t\r\n\f]*(?={WITHOUT_BLANKS.pattern})")
-# Scripts whose characters are words or syllables, so that each is often a token, also Hangul and Ethiopic
-SYLLABLES = LazyPattern(f"[{_OTHERS}{_HAN}{_KANA}\u1200-\u139f\uac00-\ud7a3]")
-# Vowel marks of Hebrew and Arabic, which most text leaves out, and U+0640, which only makes a word longer
-VOWELS = LazyPattern("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c7\u0640\u064b-\u0652\u0670]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 JAPANESE_KANA = 0.1  # share of kana among kana and Chinese characters; Chinese text has a few in names
 

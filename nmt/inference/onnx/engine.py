@@ -24,7 +24,6 @@ from nmt.inference.engines import (
     SPARE,
 )
 from nmt.inference.onnx.shortlist import Shortlist
-from nmt.search.constraints import first_allowed
 from nmt.search.engine import Floats, Integers, padded
 from nmt.search.one_sentence import OneSearch
 from nmt.search.options import SearchOptions
@@ -206,6 +205,8 @@ def _without(banned: Sequence[int], log_probs: Floats, ids: Integers, k: int) ->
     is_banned = np.logical_or.reduce([ids == piece for piece in banned])
     if not is_banned[..., :k].any():
         return log_probs[..., :k], ids[..., :k]
+    from nmt.search.constraints import first_allowed
+
     return first_allowed(is_banned, log_probs, ids, k)
 
 
