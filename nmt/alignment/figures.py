@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +18,7 @@ from nmt.errors import UserError, printable
 from nmt.files.atomic import replace_file
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 STEPS = 256  # colours per sign
@@ -155,3 +157,28 @@ def save_figure(figure: Figure, path: Path) -> None:
     with fonts_for(()), matplotlib.rc_context(options), replace_file(path) as file:
         metadata = dates[path.suffix]
         figure.savefig(file, dpi=DPI, format=path.suffix[1:], metadata=metadata, bbox_inches="tight")  # all labels
+
+
+LINES = ("-", "--", "-.", ":")
+LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small"}
+
+
+def styles_of(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the colour and line style of each model. Line styles help readers who cannot distinguish the colours."""
+    from matplotlib import colormaps
+
+    palette = colormaps["tab10" if len(labels) <= 10 else "tab20"].colors  # type: ignore[attr-defined]
+    cycles = zip(labels, cycle(palette), cycle(LINES), strict=False)
+    return {label: {"color": colour, "linestyle": line} for label, colour, line in cycles}
+
+
+def finish_axes(axes: Axes, x: str, y: str) -> None:
+    """Name both axes, and draw a grid."""
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(alpha=0.3)
+
+
+def legend_text(text: str) -> str:
+    """Return the text of a legend: matplotlib reads text between two ``$`` as a formula, and hides ``_text``."""
+    return f" {text}".replace("$", r"\$")

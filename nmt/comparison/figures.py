@@ -6,21 +6,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nmt.alignment.figures import new_figure
+from nmt.alignment.figures import LEGEND, finish_axes, legend_text, new_figure, styles_of
 from nmt.comparison.records import Record, select
 from nmt.training.metrics import NEAR_ZERO
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MARKERS = "osD^vPX"
-LINES = ("-", "--", "-.", ":")
-LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small"}
-Curves = Mapping[str, Sequence[Mapping[str, Sequence[tuple[int, float]]]]]
-"""By label: the metrics of each run, by update."""
 Points = Mapping[tuple[str, str], Mapping[int, tuple[float, float]]]
 """By model and engine, and then by beam size: milliseconds per sentence, and BLEU of the timed sentences."""
 
@@ -44,30 +39,6 @@ def pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, flo
     return front
 
 
-def styles_of(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the colour and line style of each model. Line styles help readers who cannot distinguish the colours."""
-    from matplotlib import colormaps
-
-    palette = colormaps["tab10" if len(labels) <= 10 else "tab20"].colors  # type: ignore[attr-defined]
-    cycles = zip(labels, cycle(palette), cycle(LINES), strict=False)
-    return {label: {"color": colour, "linestyle": line} for label, colour, line in cycles}
-
-
-def draw_curves(curves: Curves) -> Figure:
-    """Draw validation loss and BLEU against updates, one line per run."""
-    figure = new_figure(10.4, 4)
-    panels = [("valid_loss", "validation loss, nats per piece"), ("valid_bleu", "validation BLEU, greedy")]
-    for axes, (metric, title) in zip(figure.subplots(1, 2), panels, strict=True):
-        for label, style in styles_of([*curves]).items():
-            for number, run in enumerate(curves[label]):
-                points = zip(*run.get(metric, [(0, math.nan)]), strict=True)
-                axes.plot(*points, label="_" if number else _safe(label), marker="o", markersize=3, **style)
-        axes.locator_params("x", integer=True, min_n_ticks=1)
-        _finish(axes, "updates", title)
-    figure.axes[0].legend(**LEGEND)
-    return figure
-
-
 def draw_pareto(points: Points) -> Figure:
     """Draw BLEU against decoding time; a line joins the points that no other point beats in both.
 
@@ -88,7 +59,7 @@ def draw_pareto(points: Points) -> Figure:
         for beam, point in by_beam.items():
             axes.annotate(str(beam), point, (4, 4), textcoords="offset points", fontsize="small")
     for label, style in styles.items():
-        axes.plot([], [], label=_safe(label), **style)
+        axes.plot([], [], label=legend_text(label), **style)
     for engine, marker in markers.items():
         axes.plot([], [], label=engine, marker=marker, color="0.4", linestyle="none")
     front = pareto_front(every)
@@ -98,7 +69,7 @@ def draw_pareto(points: Points) -> Figure:
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if max(times) > 10 * min(times) else MaxNLocator(6))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
-    _finish(axes, "milliseconds per sentence, log scale; numbers: beam size", "BLEU of the timed sentences")
+    finish_axes(axes, "milliseconds per sentence, log scale; numbers: beam size", "BLEU of the timed sentences")
     axes.legend(**LEGEND, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
@@ -115,19 +86,10 @@ def draw_lengths(
             values = [select(records, label, metric, of_engine, of_beam, part) or [math.nan] for part in lengths]
             # One run has no deviation. matplotlib draws no point and no bar that is nan.
             bars = [stdev(part) if len(part) > 1 else math.nan for part in values]
-            axes.errorbar(lengths, [*map(fmean, values)], bars, label=_safe(label), marker="o", capsize=2, **style)
-        _finish(axes, "source length, pieces", title)
+            axes.errorbar(
+                lengths, [*map(fmean, values)], bars, label=legend_text(label), marker="o", capsize=2, **style
+            )
+        finish_axes(axes, "source length, pieces", title)
     axes.set_ylim(bottom=0)
     figure.axes[0].legend(**LEGEND)
     return figure
-
-
-def _finish(axes: Axes, x: str, y: str) -> None:
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.grid(alpha=0.3)
-
-
-def _safe(text: str) -> str:
-    """Return the text of a legend: matplotlib reads text between two ``$`` as a formula, and hides ``_text``."""
-    return f" {text}".replace("$", r"\$")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nmt.alignment.figures import save_figure
 from nmt.alignment.page import EQUAL, Example, alignment_table, escape, html_page, spread
-from nmt.comparison.figures import draw_curves, draw_lengths, draw_pareto, timed_points
+from nmt.comparison.figures import draw_lengths, draw_pareto, timed_points
 from nmt.comparison.models import (
     CompareOptions,
     FinishedRun,
@@ -29,7 +29,7 @@ from nmt.errors import counted, print_message, printable
 from nmt.files.atomic import make_folder, write_lines
 from nmt.inference.run_files import METRICS_FILE
 from nmt.inference.translator import Translator
-from nmt.training.metrics import read_metrics
+from nmt.training.metrics import draw_curves, read_metrics
 from nmt.training.provenance import commit_text, provenance
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _figures(
     """Draw the figures of all models, and yield their HTML."""
     files = {model.label: [run.folder / METRICS_FILE for run in model.runs] for model in models}
     curves = {label: [read_metrics(file) for file in runs if file.is_file()] for label, runs in files.items()}
-    text = "Loss and greedy BLEU of the validation set after each epoch; one line per run."
+    text = "Losses, those of training in pale, and greedy BLEU of the validation set; one line per run."
     yield _picture("Learning curves", draw_curves(curves), folder / "learning-curves", text)
     if points := timed_points(records):
         text = (

@@ -1,10 +1,16 @@
-"""The metrics of a run: the file that holds them, and how they rank models. Imports neither torch nor Lightning."""
+"""The metrics of a run: the file that holds them, their curves, and how they rank models. Imports no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from nmt.alignment.figures import LEGEND, finish_axes, fonts_for, legend_text, new_figure, styles_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "valid_accuracy", "valid_bleu", "valid_chrf", "lr")
 LOSS = "valid_loss"
@@ -46,3 +52,28 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         if len(values) == len(COLUMNS) and 0 <= step < 1 << 63:
             rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows
+
+
+Curves = Mapping[str, Sequence[Mapping[str, Sequence[tuple[int, float]]]]]
+"""By label: the metrics of each run, by update."""
+
+
+def draw_curves(curves: Curves) -> Figure:
+    """Draw losses and validation BLEU against updates, one line per run; those of the training loss are pale."""
+    figure = new_figure(10.4, 4)
+    losses, scores = figure.subplots(1, 2)
+    for axes, metric, title in (
+        (losses, LOSS, "loss, nats per piece"),
+        (scores, "valid_bleu", "validation BLEU, greedy"),
+    ):
+        for label, style in styles_of([*curves]).items():
+            for number, run in enumerate(curves[label]):
+                points = zip(*run.get(metric, [(0, math.nan)]), strict=True)
+                axes.plot(*points, label="_" if number else legend_text(label), marker="o", markersize=3, **style)
+                if axes is losses and "train_loss" in run:
+                    axes.plot(*zip(*run["train_loss"], strict=True), alpha=0.4, **style)
+        axes.locator_params("x", integer=True, min_n_ticks=1)
+        finish_axes(axes, "updates", title)
+    with fonts_for(curves):
+        losses.legend(**LEGEND)
+    return figure

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.alignment.aer import AER_METHOD, alignment_error_rate
-from nmt.alignment.figures import fonts_for, new_figure, save_figure
+from nmt.alignment.figures import save_figure
 from nmt.alignment.heatmap import draw_heatmap
 from nmt.alignment.page import Example, alignment_page, spread
 from nmt.alignment.word_weights import argmax_links, display_pieces, display_weights, word_weights
@@ -27,7 +27,7 @@ from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus
 from nmt.training.logs import optional, warn
-from nmt.training.metrics import read_metrics
+from nmt.training.metrics import draw_curves, read_metrics
 from nmt.training.settings import Train
 
 PICTURES = 6  # heatmaps of the test set, as PNG
@@ -46,7 +46,8 @@ def report(
     if (folder / run_files.METRICS_FILE).is_file():
         picture = folder / run_files.CURVE_FILE
         with optional(str(picture)):
-            save_curve(folder / run_files.METRICS_FILE, picture, title=f"{folder.resolve().name}: {attention}")
+            title = f"{folder.resolve().name}: {attention}"
+            save_figure(draw_curves({title: [read_metrics(folder / run_files.METRICS_FILE)]}), picture)
     summary = {"test": None, "signatures": {}, "attention": attention, "seed": config.seed, **numbers}
     if test is not None:
         translator = Translator(trained, check_text=False)
@@ -133,27 +134,3 @@ def _test_set(test: Corpus) -> tuple[list[str], list[str], list[Links] | None]:
         [re.sub(r"[\r\n]+", space, text) for text in side] for side in (test.sources(), test.targets())
     )
     return sources, references, golds
-
-
-def save_curve(metrics: Path, picture: Path, *, title: str) -> None:
-    """Plot losses (nats per piece) and validation BLEU against updates, from the CSV file ``metrics``."""
-    columns = read_metrics(metrics)
-    with fonts_for([title]):
-        figure = new_figure(7, 4)
-        losses = figure.add_subplot()
-    for name, style in (("train_loss", {"alpha": 0.4}), ("valid_loss", {"marker": "o"})):
-        if points := columns.get(name):
-            losses.plot(*zip(*points, strict=True), label=name.replace("_", " "), **style)
-    losses.locator_params("x", integer=True, min_n_ticks=1)
-    losses.set_xlabel("updates")
-    losses.set_ylabel("loss (nats per piece)")
-    losses.set_ylim(0, 1.05 * losses.get_ylim()[1])
-    losses.set_title(title, parse_math=False)  # the name of a run may contain $
-    losses.grid(alpha=0.3)
-    if points := columns.get("valid_bleu"):
-        scores = losses.twinx()
-        scores.plot(*zip(*points, strict=True), color="tab:green", marker="s", label="valid BLEU (greedy)")
-        scores.set_ylim(bottom=0)
-        scores.set_ylabel("BLEU")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    save_figure(figure, picture)

@@ -13,7 +13,7 @@ from matplotlib.text import Text
 
 from nmt.alignment.figures import DEFAULT_FONT, save_figure
 from nmt.alignment.heatmap import draw_heatmap
-from nmt.training.report import save_curve
+from nmt.training.metrics import draw_curves
 
 pytestmark = pytest.mark.thorough
 
@@ -50,9 +50,6 @@ def test_characters_of_the_default_font_and_invisible_ones_need_no_other(tmp_pat
     assert {tuple(text.get_fontfamily()) for text in axes.get_xticklabels()} == {(DEFAULT_FONT,)}
 
 
-def test_curve_of_a_run_with_a_foreign_name_warns_too(tmp_path: Path) -> None:
-    (tmp_path / "metrics.csv").write_text(
-        "step,epoch,train_loss,valid_loss,valid_accuracy,valid_bleu,valid_chrf,lr\n4,0,,5.2,0.1,3.5,5.6,\n"
-    )
+def test_curve_of_a_run_with_a_foreign_name_warns_too() -> None:
     with pytest.warns(UserWarning, match="猫"):
-        save_curve(tmp_path / "metrics.csv", tmp_path / "curve.png", title="猫")
+        draw_curves({"猫": [{"train_loss": [(4, 5.2)]}]})

@@ -12,7 +12,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from nmt.comparison.figures import draw_curves, draw_pareto, pareto_front, timed_points
+from nmt.comparison.figures import draw_pareto, pareto_front, timed_points
 from nmt.comparison.models import FinishedRun, Model
 from nmt.comparison.models import TestSet as Texts
 from nmt.comparison.quality import (
@@ -24,6 +24,7 @@ from nmt.comparison.quality import (
     repetition_rate,
 )
 from nmt.comparison.records import Record, save_csv, select
+from nmt.training.metrics import draw_curves
 
 REFERENCES = ["the old man sees a small dog", "a cat sleeps in the garden", "we have read the long book", "who came ?"]
 GOOD = ["the old man sees a small dog", "a cat sleeps in a garden", "we have read the book", "who came ?"]
