@@ -24,6 +24,8 @@ type_hints: Callable[..., dict[str, Any]] = functools.cache(get_type_hints)
 
 @dataclass(frozen=True)
 class _Bound:
+    """A bound with its words and its comparison."""
+
     limit: float
     words: ClassVar[str]
     compare: ClassVar[Any]

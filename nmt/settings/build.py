@@ -21,6 +21,8 @@ PYTHON_ONLY = {"configured": False}
 
 @dataclass(frozen=True)
 class Embeddings:
+    """The vectors of the pieces."""
+
     size: Size
     shared: bool
 

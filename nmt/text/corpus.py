@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import mmap
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -17,10 +18,10 @@ from pyarrow.compute import list_value_length
 
 from nmt.data.filters import NO_FILTERS, Filters
 from nmt.data.links import Link, Links, Pair
-from nmt.errors import UserError, reason
+from nmt.errors import UserError, counted, reason
 from nmt.files.atomic import replace_file
 from nmt.system.processes import run_tasks
-from nmt.text.coverage import PairCounts
+from nmt.text.coverage import Coverage
 from nmt.text.sentences import AUTO, splitter
 from nmt.text.tokenizer import Tokenizer
 
@@ -39,6 +40,77 @@ SCHEMA = pa.schema(
 ROWS_PER_WRITE = 8192
 ROWS_IN_MEMORY = 1 << 20  # rows that are read before the pages of the file are given back
 SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(kw_only=True)
+class PairCounts:
+    """Counts of the pairs that were kept, and of those dropped for each reason; lengths in pieces.
+
+    ``source`` and ``target`` count all pairs, also those that were dropped. ``in_train`` and ``sources_in_train`` are
+    the pairs and sources of a validation or test part that also occur in the training part. ``several`` kept pairs have
+    several sentences in their source; None: an earlier version did not count them.
+    """
+
+    kept: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    source_pieces: int = 0
+    target_pieces: int = 0
+    source: Coverage = field(default_factory=Coverage)
+    target: Coverage = field(default_factory=Coverage)
+    in_train: int = 0
+    sources_in_train: int = 0
+    empty: int = 0  # kept pairs with an empty side: only those of validation and test parts are kept
+    several: int | None = None
+
+    def __post_init__(self) -> None:
+        self.dropped = Counter(self.dropped)  # a dictionary in JSON files
+
+    @property
+    def total(self) -> int:
+        return self.kept + self.dropped.total()
+
+    @property
+    def single_sentences(self) -> bool:
+        """Whether most sources are known to be single sentences."""
+        return self.several is not None and 2 * self.several < self.kept
+
+    @property
+    def sides(self) -> dict[str, Coverage]:
+        return {"source": self.source, "target": self.target}
+
+    def add(self, other: PairCounts) -> None:
+        """Add other counts to these."""
+        for name, value in vars(other).items():
+            if isinstance(value, int):
+                setattr(self, name, (getattr(self, name) or 0) + value)
+        self.dropped.update(other.dropped)
+        self.source.add(other.source)
+        self.target.add(other.target)
+
+    def lines(self) -> list[str]:
+        """Return lines about the kept pairs and those that the training part has too, then one for each reason."""
+        kept = f"{self.kept:,} of {counted(self.total, 'pair')} kept"
+        dropped = [f"{count:,} dropped: {reason}" for reason, count in self.dropped.most_common()]
+        sizes = f"{self.source_pieces:,} source and {counted(self.target_pieces, 'target piece')}"
+        return [f"{kept}: {sizes}", *self.overlap_lines(), *dropped]
+
+    def overlap_lines(self) -> list[str]:
+        """Return a line about the pairs that the training part has too, before any is dropped, if there are any."""
+        if not self.sources_in_train:
+            return []
+        sources = f"{self.sources_in_train:,} of {counted(self.total, 'source')} also in the training text"
+        learned = "; scores on it do not hold for new text" if 2 * self.sources_in_train > self.total else ""
+        return [f"{sources}, {self.in_train:,} with the same target{learned}"]
+
+    def require_pairs(self, part: str) -> None:
+        """Raise UserError, with the reason, if no pair of this ``part`` of the data was kept."""
+        if self.kept == 0:
+            reasons = [f"{count:,} {reason}" for reason, count in self.dropped.most_common()]
+            reasons += [f"{side}: {problem}" for side, counts in self.sides.items() if (problem := counts.problem())]
+            why = (
+                f"0 of {counted(self.total, 'pair')} kept ({', '.join(reasons)})" if reasons else "no pairs were given"
+            )
+            raise UserError(f"data.{part}: {why}; relax the filters or give more text")
 
 
 def write_corpus(

@@ -21,8 +21,7 @@ from nmt.files.checksum import checksum, require_format, verify_file
 from nmt.files.reading import read_json
 from nmt.settings.build import build, plain, problems
 from nmt.system.progress import Progress
-from nmt.text.corpus import FIX, Corpus, write_corpus
-from nmt.text.coverage import PairCounts
+from nmt.text.corpus import FIX, Corpus, PairCounts, write_corpus
 from nmt.text.tokenizer import Tokenizer, TokenizerSettings
 
 TOKENIZER_FILES = ("source.model", "target.model")

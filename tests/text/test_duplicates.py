@@ -9,7 +9,7 @@ import pytest
 from small_text import prepared_text, random_pairs
 
 from nmt.data.links import Pair
-from nmt.text.coverage import PairCounts
+from nmt.text.corpus import PairCounts
 from nmt.text.prepare import Duplicates, without_duplicates
 
 

@@ -16,7 +16,7 @@ from small_text import SETTINGS
 from nmt.data.filters import Duplicates, Filters
 from nmt.data.links import Pair
 from nmt.text import prepare as module
-from nmt.text.coverage import PairCounts
+from nmt.text.corpus import PairCounts
 from nmt.text.prepare import SETTINGS_FILE, Overlap, open_prepared, prepare, sample_pairs, settings_checksum
 
 

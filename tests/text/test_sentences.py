@@ -18,7 +18,7 @@ from nmt.data.filters import Filters
 from nmt.data.links import Pair
 from nmt.data.words import Span
 from nmt.text import sentences as module
-from nmt.text.coverage import PairCounts
+from nmt.text.corpus import PairCounts
 from nmt.text.prepare import open_prepared, prepare
 from nmt.text.sentences import AUTO, splitter
 
