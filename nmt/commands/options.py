@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -137,7 +136,6 @@ def load_model(folder: str | list[str], settings: LoadSettings) -> Translator:
         from nmt.inference.translator import Translator
 
         model = load(folder, settings)
-    gc.freeze()  # what was loaded stays, so no collection, not even the one at exit, looks at it
     if settings.engine == "auto" and isinstance(model, OnnxModel):
         print_message(f"engine: {model.engine_name}")
     return Translator(model)
