@@ -4,9 +4,9 @@
 ``align.onnx`` maps read weights to an alignment. ``search.onnx`` repeats the step, and searches for one sentence.
 ``*.int8.onnx`` are the same graphs with matrix products in 8-bit integers. ``step.short*.onnx`` and
 ``search.short*.onnx`` take the output layer's rows for a batch's shortlist as an input; ``shortlist.npz`` holds the
-shortlist and these rows. Weights lie beside the graphs, in ``weights*.bin``. ``about.json`` has a
-checksum of each file, because onnxruntime does not notice a few changed bytes. A deployment is a folder of these files
-without ``model.pt`` and without a subfolder.
+shortlist and these rows. Weights lie beside the graphs, in ``weights*.bin``. ``about.json`` has a checksum of each
+file, because onnxruntime does not notice a few changed bytes. A deployment is a folder of these files without
+``model.pt`` and without a subfolder.
 """
 
 from __future__ import annotations
@@ -78,6 +78,8 @@ class OnnxModel:
     """The process that loaded the model."""
     engines: dict[int | None, OnnxEngine] = field(default_factory=dict, init=False, compare=False)
     """The engines that have been loaded, by their number of threads: onnxruntime has no limit of threads per call."""
+    versions: dict[Path, Any] = field(default_factory=dict, init=False, compare=False)
+    """The files that have been verified, and what changes when a file does."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_onnx, (self.root, replace(self.settings, engine=self.engine_name))  # sessions cannot be pickled
@@ -118,29 +120,28 @@ class OnnxModel:
         return self.folder / f"{kind}{short}{GRAPH_SUFFIX[self.engine_name]}.onnx"
 
     def verify(self) -> None:
-        """Raise UserError if a file that this model needs is missing, damaged or replaced, without loading it."""
-        for kind in ("encode", "step", "search", "align"):
-            verified(self.graph(kind), self.properties)
-        for name in [self._weights.name, *[SHORTLIST] * self.settings.shortlist]:
-            verified(self.folder / name, self.properties)
+        """Raise UserError if a file that this model needs is missing, damaged or replaced, without loading it.
 
-    @property
-    def _weights(self) -> Path:
-        return self.folder / f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin"
+        A file is read again only if it has changed.
+        """
+        files = [self.graph(kind) for kind in ("encode", "step", "search", "align")]
+        names = [f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin", *[SHORTLIST] * self.settings.shortlist]
+        for file in (*files, *(self.folder / name for name in names)):
+            found = file.stat() if file.is_file() else None
+            version = found and (found.st_ino, found.st_size, found.st_mtime_ns)
+            if version is None or self.versions.get(file) != version:
+                verified(file, self.properties)
+                self.versions[file] = version
 
     def _load(self, threads: int | None) -> OnnxEngine:
         from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, open_session
 
-        self.verify()
-        written = self._weights.stat().st_mtime_ns
-        sizes = {"source_vocabulary": len(self.source), "target_vocabulary": len(self.target)}
-
         def open_graph(kind: str) -> Any:
-            # Verified again: a graph of a later export would take the memories of this encoder for its own.
-            if not self._weights.is_file() or self._weights.stat().st_mtime_ns != written:
-                verified(self._weights, self.properties)
-            return open_session(verified(self.graph(kind), self.properties), threads)
+            self.verify()  # a graph of a later export would take the memories of this encoder for its own
+            return open_session(self.graph(kind), threads)
 
+        self.verify()
+        sizes = {"source_vocabulary": len(self.source), "target_vocabulary": len(self.target)}
         return OnnxEngine(
             graph_encoder(self.graph("encode"), threads),
             open_graph,
