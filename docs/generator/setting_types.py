@@ -10,7 +10,7 @@ from importlib import import_module
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from nmt.settings.arguments import Above, AtLeast, AtMost, Within
+from nmt.settings.arguments import Above, AtLeast, AtMost, Below
 from nmt.settings.plugins import Plugin
 
 WORDS = {int: "whole number", float: "number", bool: "`true` | `false`", str: "text"}
@@ -84,6 +84,6 @@ def _bounds(notes: tuple[Any, ...]) -> list[str]:
                 words.append(f"> {low:g}")
             case AtMost(limit=high):
                 words.append(f"≤ {high:,.10g}")
-            case Within(low=low, high=high):
-                words.append(f"≥ {low:g} and < {high:g}")
+            case Below(limit=high):
+                words.append(f"< {high:g}")
     return [" and ".join(words)] if words else []

@@ -26,8 +26,11 @@ INSIDE = "self_attention@"
 UNRELATED = ("name", "runs", "resume", "trust", "export", "logger", "threads", "device")
 
 
-# A key and a word, a group, or an entry of a list of defaults
-_ENTRY = r"^(  |  - )?(\w+)(?:: ?)?([-+.\w]*\w|\?{3}|\[\])?(?: +#.*)?$"
+# Most files in conf/ have only keys with a word, groups of them, and a list of defaults.
+_END = r"(?: +#.*)?\n"
+_KEY = rf"\w+: (?:[-+.\w]*\w|\?{{3}}|\[\]){_END}"
+_LIST = rf"defaults:{_END}(?:  - \w+(?:: \w+)?{_END})+"
+_SIMPLE = rf"(?:#.*\n|\n|{_KEY}|{_LIST}|(?!defaults)\w+:{_END}(?:  {_KEY})+)*"
 
 
 def load_yaml(text: str) -> Any:
@@ -226,24 +229,22 @@ def _load(file: Path, overrides: Mapping[str, str], choices: dict[str, str]) -> 
 
 
 def parse_settings(text: str) -> Any:
-    """Return what YAML says. Most files in conf/ have only simple lines, which are read without YAML."""
+    """Return what YAML says. It takes longer to import than to read, so simple files are read without it."""
+    if not re.fullmatch(_SIMPLE, text):
+        return load_yaml(text)
     content: dict[str, Any] = {}
-    group: Any = None
-    entries = re.findall(_ENTRY, text, re.MULTILINE)
-    for place, key, word in entries:
+    group: Any = content
+    for place, key, word in re.findall(r"^(  - |  |)(\w+):? ?([^ #\n]*)", text, re.MULTILINE):
         value = parse_value(word, None)
-        if place == "  - " and isinstance(group, list):
+        if place == "  - ":
             group.append({key: value} if word else key)
-        elif place == "  " and isinstance(group, dict) and word:
-            group[key] = value
         elif place:
-            return load_yaml(text)
+            group[key] = value
         elif word:
-            content[key], group = value, None
+            content[key] = value
         else:
             group = content[key] = [] if key == "defaults" else {}
-    is_simple = len(entries) == len(re.findall(r"^ *[^ #\n]", text, re.MULTILINE)) and {} not in content.values()
-    return content if is_simple else load_yaml(text)
+    return content
 
 
 def _merge(tree: dict[str, Any], other: dict[str, Any]) -> None:

@@ -55,24 +55,17 @@ class AtMost(_Bound):
     words, compare = "at most", operator.le
 
 
-@dataclass(frozen=True)
-class Within:
-    """Bound: low ≤ value < high, for probabilities that may be 0 but never 1, such as dropout."""
+class Below(_Bound):
+    """Bound: value < limit."""
 
-    low: float
-    high: float
-
-    def holds(self, value: float) -> bool:
-        return self.low <= value < self.high
-
-    def __str__(self) -> str:
-        return f"must be at least {self.low:g} and less than {self.high:g}"
+    words, compare = "less than", operator.lt
 
 
 Count = Annotated[int, AtLeast(1)]
 NonNegative = Annotated[float, AtLeast(0)]
 Positive = Annotated[float, Above(0)]
-Share = Annotated[float, Within(0, 1)]
+Share = Annotated[float, AtLeast(0), Below(1)]
+"""Of dropout and the like, which may be 0 but never 1."""
 # Far above any useful model. Larger numbers are typing errors, or attempts to exhaust the memory.
 Size = Annotated[int, AtLeast(1), AtMost(65_536)]
 """Numbers per state, key or embedding, and slots of a memory."""
@@ -88,7 +81,7 @@ def violations(value: float, metadata: Iterable[Any]) -> list[str]:
     Positive infinity violates every bound, and so does NaN. Whole numbers without an upper bound must fit 32 bits.
     """
     bounds = [item for item in metadata if hasattr(item, "holds")]
-    if bounds and isinstance(value, int) and not any(isinstance(bound, AtMost | Within) for bound in bounds):
+    if bounds and isinstance(value, int) and not any(isinstance(bound, AtMost | Below) for bound in bounds):
         bounds.append(AtMost(2**31 - 1))
     # "not holds", because every comparison with NaN is false.
     texts = [str(bound) for bound in bounds if not bound.holds(value)]

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
-from nmt.settings.arguments import AtLeast, Within
+from nmt.settings.arguments import AtLeast, Share
 from nmt.settings.plugins import Block, PluginPoint, construct, locate
 
 OPTIMIZER = PluginPoint(Optimizer, ("torch.optim",), frozenset({"params"}), defaults=frozenset({"fused"}))
@@ -64,7 +64,7 @@ class Plateau(ReduceLROnPlateau):
         optimizer: Optimizer,
         *,
         warmup_steps: WarmupSteps = 200,
-        factor: Annotated[float, Within(0, 1)] = 0.5,
+        factor: Share = 0.5,
         patience: Annotated[int, AtLeast(0)] = 1,
     ) -> None:
         super().__init__(optimizer, mode="max", threshold=0, threshold_mode="abs", factor=factor, patience=patience)

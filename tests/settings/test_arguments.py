@@ -22,7 +22,7 @@ from nmt.attention import LuongAttention, MultiHeadAttention
 from nmt.attention.base import Attention
 from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.search.options import SearchOptions
-from nmt.settings.arguments import Above, AtLeast, AtMost, TypeCheck, Within, check_arguments, violations
+from nmt.settings.arguments import Above, AtLeast, AtMost, Below, TypeCheck, check_arguments, violations
 from nmt.settings.plugins import PluginPoint, locate
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -163,7 +163,7 @@ def test_values_of_unknown_types_are_accepted() -> None:
         (AtLeast(1), (1, 1.5, 9), (0, 0.99, -inf), "must be at least 1"),
         (Above(0), (1e-9, 3), (0, -1, -inf), "must be greater than 0"),
         (AtMost(2**32 - 1), (-inf, 0, 4294967295), (4294967296, inf), "must be at most 4294967295"),
-        (Within(0, 1), (0, 0.999), (1, -0.1, inf), "must be at least 0 and less than 1"),
+        (Below(1), (0, 0.999), (1, inf), "must be less than 1"),
     ],
 )
 def test_each_bound_accepts_what_it_describes(bound: Any, accepted: Any, rejected: Any, message: str) -> None:
