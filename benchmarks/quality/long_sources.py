@@ -37,6 +37,7 @@ from benchmarks.runs import Runs
 from benchmarks.speed.decode import in_turns
 from nmt.data.links import Pair
 from nmt.data.text_files import read_pairs
+from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.model import exported_engines
@@ -224,11 +225,15 @@ def measure_costs(args: argparse.Namespace, texts: Path) -> None:
     runs = {kind: args.runs / run_name(args.corpus, kind, args.seeds[0]) for kind in args.kinds}
     engines, attentions = {}, {}
     for kind, run in runs.items():
-        if not exported_engines(run):
-            export(load_folder(run), run)
-        engines[kind] = Translator.load(run, engine="onnx", threads=1).loaded_model.engine(trace=False)
         attentions[kind] = load_folder(run).model.attention
-    translator = Translator.load(next(iter(runs.values())), engine="onnx", threads=1)
+        try:
+            if not exported_engines(run):
+                export(load_folder(run), run)
+        except UserError as error:
+            print(f"{kind}: not timed: {error}", flush=True)
+            continue
+        engines[kind] = Translator.load(run, engine="onnx", threads=1).loaded_model.engine(trace=False)
+    translator = Translator.load(runs[next(iter(engines))], engine="onnx", threads=1)
     rows = []
     for count in COUNTS:
         lines = [translator.encode(pair.source) for pair in test_pairs(texts, count)]
@@ -238,7 +243,8 @@ def measure_costs(args: argparse.Namespace, texts: Path) -> None:
         times = in_turns(started, ROUNDS, take_steps)
         for kind, attention in attentions.items():
             call = prepare(attention, "look-up", torch.randn(1, length, SIZE), torch.randn(1, 1, SIZE))
-            rows.append([kind, count, length, f"{1000 * median(times[kind]) / STEPS:.4f}", call.memory_bytes])
+            milliseconds = f"{1000 * median(times[kind]) / STEPS:.4f}" if kind in times else ""
+            rows.append([kind, count, length, milliseconds, call.memory_bytes])
         print(*rows[-len(runs) :], sep="\n", flush=True)
     with costs_file(args).open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("kind", "sentences", "pieces", *COSTS), *rows])
@@ -269,7 +275,9 @@ def read_costs(args: argparse.Namespace) -> dict[str, dict[tuple[str, int], floa
         return {}
     with costs_file(args).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return {cost: {(row["kind"], int(row["sentences"])): float(row[cost]) for row in rows} for cost in COSTS}
+    return {
+        cost: {(row["kind"], int(row["sentences"])): float(row[cost]) for row in rows if row[cost]} for cost in COSTS
+    }
 
 
 def save_report(args: argparse.Namespace, corpus: Corpus, runs: Runs) -> None:
@@ -299,7 +307,12 @@ def save_report(args: argparse.Namespace, corpus: Corpus, runs: Runs) -> None:
         ]
         lines += ["", f"## {title}", "", *table(("attention", "seeds", *counts), rows)]
     for cost, by_cell in costs.items():
-        rows = [[kind, *(f"{by_cell[kind, count]:,.{2 * (cost != 'bytes')}f}" for count in COUNTS)] for kind in scores]
+        digits = 0 if cost == "bytes" else 2
+        rows = [
+            [kind, *(f"{by_cell[kind, count]:,.{digits}f}" for count in COUNTS)]
+            for kind in scores
+            if (kind, COUNTS[0]) in by_cell
+        ]
         lines += ["", f"## {cost}", "", *table(("attention", *counts), rows)]
     picture = costs_file(args).with_suffix(".png")
     if costs:
@@ -320,9 +333,9 @@ def plot(
     panels = figure.subplots(1, len(COUNTS), sharey=True)
     for axes, count in zip(panels, COUNTS, strict=True):
         for index, (kind, found) in enumerate(scores.items()):
-            bleu = mean(run[str(count)]["bleu"] for run in found)
-            x = costs["ms per step"][kind, count]
-            axes.scatter(x, bleu, color=f"C{index % 10}", marker="os"[index // 10], label=kind)
+            if x := costs["ms per step"].get((kind, count)):
+                bleu = mean(run[str(count)]["bleu"] for run in found)
+                axes.scatter(x, bleu, color=f"C{index % 10}", marker="os"[index // 10], label=kind)
         pieces = lengths[str(count)]["pieces"]
         axes.set(title=f"S = {pieces:.0f}, S/K = {pieces / corpus.slots:.1f}", xlabel="ms per step")
         axes.locator_params(axis="x", nbins=4)
