@@ -27,7 +27,7 @@ HELP = """nmt-prepare: train tokenizers and write corpora once, for any number o
   nmt-prepare … data.max_length=80 data.max_ratio=3            drop long or unequal training pairs
   nmt-prepare … tokenizer=unigram tokenizer.vocab_size=[4000,6000]   one vocabulary per side
   nmt-prepare … tokenizer.model=mine.model                           use your own SentencePiece model
-  nmt-prepare … data.duplicates=near                           drop repeated pairs
+  nmt-prepare … data.duplicates=false                          drop repeated pairs
   nmt-prepare … workers=8                                      write large corpora with eight processes
 
 Text files have one sentence per line, plain, .gz, .xz or .bz2. The command prints how many pairs it kept, and how many

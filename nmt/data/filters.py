@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from nmt.data.invisible import Invisible
 from nmt.data.links import MissingPair, Pair
 from nmt.errors import counted
 from nmt.settings.arguments import AtLeast, Count
-
-Duplicates = Literal["exact", "near"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +23,7 @@ class Filters:
     remove_invisible: Invisible | None = "bom"
     max_length: Count | None = None
     max_ratio: Annotated[float, AtLeast(1)] | None = None
-    duplicates: Duplicates | None = None
+    duplicates: bool = True
 
     def reason(self, pair: Pair, source: int, target: int) -> str | None:
         """Return the reason to drop a pair whose sides have ``source`` and ``target`` pieces, or None to keep it."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from nmt.data.filters import TEST_FILTERS, Duplicates, Filters
+from nmt.data.filters import TEST_FILTERS, Filters
 from nmt.data.invisible import Invisible
 from nmt.data.links import Pair
 from nmt.data.sources import PARTS
@@ -99,7 +98,9 @@ def prepare(
         write_corpus(folder / f"{part}.arrow", pairs, source, target, TEST_FILTERS, accounts[part])
     overlap = Overlap(others)
     progress = Progress("pair", title="encoding the training text", total=lambda: count)
-    distinct = without_duplicates(overlap.watch(progress.watch(train)), filters.duplicates, accounts["train"])
+    distinct = overlap.watch(progress.watch(train))
+    if not filters.duplicates:
+        distinct = without_duplicates(distinct, accounts["train"])
     write_corpus(folder / "train.arrow", distinct, source, target, filters, accounts["train"], workers=workers)
     overlap.count(accounts)
     settings = PreparedSettings(
@@ -192,33 +193,22 @@ def missing_parts(folder: Path, needed: Iterable[str]) -> list[str]:
     ]
 
 
-def without_duplicates(pairs: Iterable[Pair], kind: Duplicates | None, counts: PairCounts) -> Iterator[Pair]:
+def without_duplicates(pairs: Iterable[Pair], counts: PairCounts) -> Iterator[Pair]:
     """Yield the pairs without later copies of the same pair, and count the copies in ``counts``.
 
-    ``near`` compares only the letters of both sides, without case. Two different pairs are taken for copies if their
-    64-bit hashes are equal: among 50 million pairs the probability is below 1 in 10,000.
+    Two different pairs are taken for copies if their 64-bit hashes are equal: among 50 million pairs the probability is
+    below 1 in 10,000.
     """
     seen = set[bytes]()
     for pair in pairs:
-        if kind is not None and pair.source.strip() and pair.target.strip():  # empty sides have their own count
-            digest = _hash(pair, kind)
+        if pair.source.strip() and pair.target.strip():  # empty sides have their own count
+            text = f"{len(pair.source)} {pair.source}{pair.target}"
+            digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
             if digest in seen:
-                counts.dropped["duplicate" if kind == "exact" else "near duplicate"] += 1
+                counts.dropped["duplicate"] += 1
                 continue
             seen.add(digest)
         yield pair
-
-
-def _hash(pair: Pair, kind: Duplicates) -> bytes:
-    sides = pair[:2] if kind == "exact" else (_letters(pair.source), _letters(pair.target))
-    text = f"{len(sides[0])} {sides[0]}{sides[1]}"
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-def _letters(text: str) -> str:
-    """Return the letters of the text in one case; a text without letters stays as it is."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(character for character in folded if unicodedata.category(character)[0] in "LM") or text
 
 
 class Overlap:

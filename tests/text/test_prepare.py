@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_text import SETTINGS
 
-from nmt.data.filters import Duplicates, Filters
+from nmt.data.filters import Filters
 from nmt.data.links import Pair
 from nmt.text import prepare as module
 from nmt.text.corpus import PairCounts
@@ -69,9 +69,9 @@ def test_counts_are_those_of_a_plain_search(train: list[Pair], valid: list[Pair]
 
 
 @pytest.mark.parametrize("sample", [1000, 7])
-@pytest.mark.parametrize("duplicates", [None, "exact"])
+@pytest.mark.parametrize("duplicates", [False, True])
 def test_preparing_stores_and_prints_the_counts(
-    tmp_path: Path, sample: int, duplicates: Duplicates | None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, sample: int, duplicates: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SAMPLE_PAIRS", sample)
     train = [Pair(f"a small dog {row}", f"ein Hund {row}") for row in range(20)] * 2
