@@ -17,6 +17,7 @@ from nmt.text.glossary import read_glossary
 from nmt.text.sentences import splitter
 from nmt.training.settings import Train
 
+GOLD_LINKS = "nmt.training.guide.GoldLinks"
 CONTEXTS = "nmt.training.guide.Contexts"
 
 
@@ -47,6 +48,9 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
     is_endless = (settings.training.max_epochs, settings.training.max_steps) == (None, None)
     yield from optimizer_problems(settings.optimizer, settings.schedule, is_endless=is_endless, trust=trust)
     yield from settings.training.conflicts()
+    dropout = settings.batches.bpe_dropout
+    if dropout is not None and tokenizer.kind != "bpe" and trains_tokenizers:
+        yield f"batches.bpe_dropout={dropout}: {tokenizer.kind} pieces have no merges; remove it or set tokenizer=bpe"
     yield from _guide_conflicts(settings)
     yield from _adapt_conflicts(settings, config)
     yield from _search_conflicts(settings)
@@ -80,8 +84,11 @@ def _reads_source(settings: Train) -> bool:
 def _guide_conflicts(settings: Train) -> Iterator[str]:
     """Yield the reasons for which the attention cannot be guided by the block ``guide``."""
     block = settings.guide
+    dropout = settings.batches.bpe_dropout
     if block is None:
         return
+    if dropout is not None and block["_target_"] == GOLD_LINKS:
+        yield f"batches.bpe_dropout={dropout}: guide=links aligns the stored pieces; remove one of them"
     if not _reads_source(settings):
         yield f"guide={block['_target_']}: without attention there are no alignments; remove it or choose an attention"
     if settings.init_from is not None and block["_target_"] == CONTEXTS:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nmt.errors import UserError, counted
-from nmt.text.corpus import Corpus
+from nmt.text.prepare import Prepared
 from nmt.text.specials import BOS, EOS, PAD
+from nmt.text.tokenizer import Tokenizer
 
 POOL = 1_000_000  # rows that are grouped by length together
 BLOCK = 10_000  # consecutive rows that are read together: an epoch shuffles the blocks of a large corpus
 GROWTH = 1.05  # lengths of one class differ by at most this factor, or by less than one token
 NOISE = 1.0  # tokens: pairs are grouped differently in each epoch
+DROPOUT_GROWTH = (
+    10  # a dropout of 0.1 makes sentences of the generated corpus 1.6 times as long, one in ten twice as long
+)
+
+Ids = tuple[np.ndarray, np.ndarray]
 
 
 class Batch(NamedTuple):
@@ -30,7 +36,14 @@ class Batch(NamedTuple):
     index: Tensor  # type: ignore[assignment]  # (B,) int64: the corpus rows; hides tuple.index
 
 
-def collate(corpus: Corpus, rows: Sequence[int]) -> Batch:
+class Rows(Protocol):
+    """Piece ids by corpus row: a ``Corpus``, or pieces that are drawn anew."""
+
+    def batch(self, rows: Sequence[int]) -> list[Ids]:
+        """Return the (source, target) piece ids of these rows, without BOS and EOS."""
+
+
+def collate(corpus: Rows, rows: Sequence[int]) -> Batch:
     """Return the batch of these corpus rows, in this order."""
     pairs = corpus.batch(rows)
     source, source_mask = _pad([x for x, _ in pairs])
@@ -59,7 +72,7 @@ class BatchPlan:
 
     Every row occurs once in a pass, except for up to ``world_size`` − 1 batches of each pool that training leaves out
     so that all ranks have equally many. ``max_tokens`` bounds rows × the longest sentence of either side, counting
-    ``</s>``; a longer sentence forms a batch alone.
+    ``</s>``; a longer sentence forms a batch alone. Sentences are expected to be ``growth`` times as long as given.
 
     Pools of up to ``POOL`` rows are planned one after the other. The rows of a pool are divided into classes by the
     length of their longer side, sorted inside a class by the difference of the two sides, and cut. What is left of a
@@ -78,17 +91,19 @@ class BatchPlan:
         seed: int = 1,
         rank: int = 0,
         world_size: int = 1,
+        growth: float = 1.0,
     ) -> None:
         self.rows = len(source_lengths)
         if self.rows < world_size:
             raise UserError(f"data: {counted(self.rows, 'pair')} for {world_size} processes; use fewer processes")
         self._shuffle, self._seed, self._rank, self._world_size = shuffle, seed, rank, world_size
         longer = np.maximum(source_lengths, target_lengths)
+        sizes = np.ceil(np.arange(longer.max() + 1) * growth) + 1  # of each length, with </s>
         bounds = [1]  # the longest size of each class
-        while bounds[-1] <= longer.max():  # a size counts </s>
+        while bounds[-1] < sizes[-1]:
             bounds.append(max(bounds[-1] + 1, int(bounds[-1] * GROWTH)))
         # Few bytes per row: a corpus may have many millions.
-        self._classes = np.searchsorted(bounds, np.arange(1, longer.max() + 2)).astype(np.uint16)[longer]
+        self._classes = np.searchsorted(bounds, sizes).astype(np.uint16)[longer]
         self._difference = np.subtract(source_lengths, target_lengths, dtype=np.int32)
         largest = min(max_sentences or self.rows, self.rows // world_size)
         self._capacities = [max(1, min(max_tokens // bound, largest)) for bound in bounds]
@@ -148,3 +163,37 @@ class BatchPlan:
         if self._shuffle:
             batches = [batches[index] for index in random.permutation(len(batches))]
         return batches
+
+
+class SampledPieces:
+    """Piece ids of the training rows with BPE-dropout, drawn anew whenever a batch is read.
+
+    Batches are planned with lengths ``growth`` times the usual ones. A side that grows beyond its share of
+    ``max_tokens``, or a source beyond the longest one of the corpus, which an attention may not hold, keeps its usual
+    pieces. So no batch exceeds ``max_tokens`` unless it is one sentence.
+    """
+
+    def __init__(self, prepared: Prepared, dropout: float, *, max_tokens: int) -> None:
+        """Raises UserError for pieces of another kind than BPE."""
+        if (kind := prepared.tokenizer.kind) != "bpe":
+            problem = f"the text has {kind} pieces, which have no merges; remove batches.bpe_dropout"
+            raise UserError(f"batches.bpe_dropout={dropout}: {problem}")
+        self._corpus, self._tokenizers = prepared.corpora["train"], (prepared.source, prepared.target)
+        self._dropout, self._max_tokens = dropout, max_tokens
+        self._longest, _ = self._corpus.longest_source()
+        self.growth = 1 + DROPOUT_GROWTH * dropout
+
+    def batch(self, rows: Sequence[int]) -> list[Ids]:
+        """Return the (source, target) piece ids of these rows, without BOS and EOS."""
+        share = self._max_tokens // len(rows) - 1  # </s>
+        limits = (min(share, self._longest), share)
+        pairs = []
+        for row, usual in zip(rows, self._corpus.batch(rows), strict=True):
+            sides = zip(self._tokenizers, self._corpus.texts(row), usual, limits, strict=True)
+            x, y = (self._sample(*side) for side in sides)
+            pairs.append((x, y))
+        return pairs
+
+    def _sample(self, tokenizer: Tokenizer, text: str, usual: np.ndarray, limit: int) -> np.ndarray:
+        ids = tokenizer.sample(text, dropout=self._dropout)
+        return np.array(ids, dtype=np.int32) if len(ids) <= limit else usual

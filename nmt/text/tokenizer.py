@@ -199,6 +199,14 @@ class Tokenizer:
         """Return the piece ids of each text, as ``encode`` does, on all cores."""
         return [*map(self._our_ids, self._model.encode([*map(clean_text, texts)]))]
 
+    def sample(self, text: str, *, dropout: float) -> list[int]:
+        """Return piece ids of one sentence; each merge of the BPE model is skipped with probability ``dropout``.
+
+        The ids decode to the same text. Every call draws other pieces, in other processes too.
+        Provilkov, Emelianenko & Voita (2020), BPE-Dropout, arXiv 1910.13267.
+        """
+        return self._our_ids(self._model.encode(clean_text(text), enable_sampling=True, alpha=dropout, nbest_size=-1))
+
     def _our_ids(self, ids: list[int]) -> list[int]:
         return [self._from_model[i] for i in ids] if self._renumbered else ids
 

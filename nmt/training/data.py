@@ -15,7 +15,7 @@ import pytorch_lightning as pl
 from nmt.data.sources import DataSettings, PreparedData, load_pairs, pairs_from_python
 from nmt.errors import UserError, print_message
 from nmt.inference.model_folder import load_folder
-from nmt.text.batches import Batch, BatchPlan, collate
+from nmt.text.batches import Batch, BatchPlan, SampledPieces, collate
 from nmt.text.prepare import Prepared, open_prepared, prepare, reading_problems
 from nmt.training.distributed import rank, world_size
 from nmt.training.logs import warn
@@ -106,6 +106,9 @@ class CorpusBatches(pl.LightningDataModule):
         self.training = config.training
         batches = config.batches
         self.accumulate = batches.accumulate
+        # Pieces of the training batches, instead of the stored ones.
+        dropout = batches.bpe_dropout
+        self.pieces = None if dropout is None else SampledPieces(prepared, dropout, max_tokens=batches.max_tokens)
         self._plan = partial(BatchPlan, max_tokens=batches.max_tokens, max_sentences=batches.max_sentences)
         self.train_plan = self._plan(
             self.train.source_lengths,
@@ -113,6 +116,7 @@ class CorpusBatches(pl.LightningDataModule):
             seed=config.seed,
             rank=rank(),
             world_size=world_size(),
+            growth=1.0 if self.pieces is None else self.pieces.growth,
         )
         self.position = Position()
 
@@ -165,7 +169,7 @@ class CorpusBatches(pl.LightningDataModule):
             for rows in islice(batches, length - position.read_in_epoch):
                 position.read += 1
                 position.read_in_epoch += 1
-                yield collate(self.train, rows)
+                yield collate(self.pieces or self.train, rows)
 
     def total_updates(self) -> int | None:
         """Return the number of updates of the whole run, or None without a limit."""

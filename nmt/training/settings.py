@@ -22,6 +22,7 @@ class BatchSettings:
     max_tokens: Annotated[int, AtLeast(1), AtMost(1_000_000)]
     max_sentences: Count | None
     accumulate: Count
+    bpe_dropout: Share | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,9 @@
-"""Laws of the plan of batches, and padding."""
+"""Laws of the plan of batches, padding, and BPE-dropout, which changes the pieces and never the text."""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from small_text import prepared_text, random_pairs
 
 from nmt.errors import UserError
 from nmt.text import batches as module
-from nmt.text.batches import BatchPlan, collate
+from nmt.text.batches import BatchPlan, SampledPieces, collate
+from nmt.text.prepare import Prepared
 from nmt.text.specials import BOS, EOS, PAD
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=4, max_size=90)
@@ -107,3 +110,37 @@ def test_padding_and_masks(tmp_path: Path) -> None:
         for ids, mask, expected in [*sides, (batch.target_in, batch.target_mask, [BOS, *y])]:
             assert ids[number].tolist() == expected + [PAD] * (ids.shape[1] - len(expected))
             assert mask[number].tolist() == [True] * len(expected) + [False] * (ids.shape[1] - len(expected))
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder: Path = tmp_path_factory.mktemp("sampled") / "data"
+    return prepared_text(folder, random_pairs(200))
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.99])
+def test_text_and_budget_stay(prepared: Prepared, dropout: float) -> None:
+    corpus = prepared.corpora["train"]
+    pieces = SampledPieces(prepared, dropout, max_tokens=300)
+    longest, _ = corpus.longest_source()
+    plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, max_tokens=300, growth=pieces.growth)
+    changed = Counter[bool]()
+    for rows in plan.batches(0):
+        batch = collate(pieces, rows)
+        assert len(rows) == 1 or max(batch.source.numel(), batch.target_out.numel()) <= 300
+        assert batch.source.shape[1] <= longest + 1
+        for number, row in enumerate(rows):
+            sides = [ids[number].tolist() for ids in (batch.source, batch.target_out)]
+            sides = [ids[: ids.index(EOS)] for ids in sides]
+            assert tuple(map(prepared.source.decode, sides)) == corpus.texts(row)
+            changed[sides[0] != corpus.ids(row)[0].tolist()] += 1
+    assert changed[True] > changed[False]
+
+
+def test_every_reading_draws_other_pieces_of_merges(prepared: Prepared) -> None:
+    pieces = SampledPieces(prepared, 0.3, max_tokens=10_000)
+    first, second = ([ids.tolist() for pair in pieces.batch(range(50)) for ids in pair] for _ in range(2))
+    assert first != second
+    unigram = replace(prepared, tokenizer=replace(prepared.tokenizer, kind="unigram"))
+    with pytest.raises(UserError, match=r"^batches\.bpe_dropout=0\.1: "):
+        SampledPieces(unigram, 0.1, max_tokens=9)

@@ -181,7 +181,7 @@ def test_any_error_of_a_picture_is_a_warning(
         "precision=bf16 batches.accumulate=3 schedule=constant training.monitor=valid_chrf",
         "tokenizer.vocab_size=[280,276] embeddings.shared=false decoder.output_layer=direct search=greedy",
         "encoder=lstm encoder.layers=2 decoder=ssru decoder.layers=3 schedule=plateau tokenizer=unigram",
-        "decoder.tied=true decoder.input_feeding=true optimizer=adamw optimizer.betas=[0.9,0]",
+        "decoder.tied=true decoder.input_feeding=true optimizer=adamw optimizer.betas=[0.9,0] batches.bpe_dropout=0.1",
     ],
 )
 def test_settings_can_be_combined(run: Path, settings: str) -> None:
@@ -305,6 +305,8 @@ def test_adapter_is_a_model_that_names_its_base(finished: Path) -> None:
         ("batches.accumulate=100000000000000000000", "batches.accumulate="),
         ("schedule._target_=torch.optim.lr_scheduler.StepLR +schedule.step_size=0.5 +schedule.x=1", "schedule"),
         ("optimizer.betas=[0.9,2]", "optimizer"),
+        ("data=generated tokenizer=unigram batches.bpe_dropout=0.1", "batches.bpe_dropout="),
+        ("data=generated guide=links batches.bpe_dropout=0.1", "batches.bpe_dropout="),
         ("guide=links attention=none", "guide="),
         ("guide=contexts guide.model=nowhere", "guide.model="),
         ("training.max_epochs=null training.patience=null", "training.max_epochs=null: "),
