@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from nmt.search.engine import Booleans, Engine, Floats, Integers, Source, State
-from nmt.search.history import Candidates, Endings, History, length_penalty
+from nmt.search.history import Candidates, Endings, History
 from nmt.search.options import SearchOptions
+from nmt.search.scoring import length_penalty
 from nmt.text.specials import BOS, EOS
 
 

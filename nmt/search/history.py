@@ -13,17 +13,6 @@ import numpy as np
 from nmt.search.engine import Booleans, Floats, Integers
 
 
-def length_penalty(length: Integers | int, alpha: float) -> Floats:
-    """Return ((5 + |Y|) / 6) ** alpha, the divisor of a log-probability (Wu et al. 2016, eq. 14).
-
-    ``length`` counts ``</s>``. alpha = 0 ranks by plain log-probability; larger values favour longer translations.
-    The penalty never falls with the length if alpha ≥ 0. The stopping rule of the beam relies on this.
-    """
-    # np.power, because ** gives one length another last bit than an array of lengths.
-    penalty: Floats = np.power((5.0 + np.asarray(length, dtype=np.float64)) / 6.0, alpha)
-    return penalty
-
-
 class Candidates(NamedTuple):
     """M candidates per sentence, best first: arrays (b,M). A log-probability of -inf marks an unused entry."""
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from nmt.search.engine import Floats, Integers
-from nmt.search.history import Hypothesis, length_penalty
+from nmt.search.history import Hypothesis
 from nmt.search.options import SearchOptions
+from nmt.search.scoring import length_penalty
 from nmt.text.specials import EOS
 
 

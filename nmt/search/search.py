@@ -9,9 +9,10 @@ from zlib import crc32
 import numpy as np
 
 from nmt.search.engine import Engine, Integers, Source, State
-from nmt.search.history import Endings, History, Hypothesis, length_penalty
+from nmt.search.history import Endings, History, Hypothesis
 from nmt.search.one_sentence import search_one_sentence
 from nmt.search.options import SearchOptions
+from nmt.search.scoring import length_penalty
 
 if TYPE_CHECKING:
     from nmt.search.constraints import Prefix

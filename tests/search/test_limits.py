@@ -9,8 +9,8 @@ from search.toy import ToyEngine, ToyState, forced_log_prob, ragged_sources
 
 from nmt.errors import UserError
 from nmt.search.engine import Floats, Integers
-from nmt.search.history import length_penalty
 from nmt.search.options import SearchOptions
+from nmt.search.scoring import length_penalty
 from nmt.search.search import search
 from nmt.text.specials import EOS
 

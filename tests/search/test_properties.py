@@ -19,8 +19,8 @@ from search.toy import (
 )
 
 from nmt.search.engine import BANNED
-from nmt.search.history import length_penalty
 from nmt.search.options import SearchOptions
+from nmt.search.scoring import length_penalty
 from nmt.search.search import batches_by_length, search
 from nmt.text.specials import EOS
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.search.engine import Floats, Integers
-from nmt.search.history import length_penalty
 from nmt.search.options import SearchOptions
+from nmt.search.scoring import length_penalty
 from nmt.text.specials import BOS, EOS, PAD, UNK
 
 Prefix = tuple[int, ...]

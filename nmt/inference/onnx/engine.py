@@ -25,9 +25,9 @@ from nmt.inference.engines import (
 )
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.search.engine import Floats, Integers, padded
-from nmt.search.history import length_penalty
 from nmt.search.one_sentence import OneSearch
 from nmt.search.options import SearchOptions
+from nmt.search.scoring import length_penalty
 from nmt.system.machine import is_out_of_memory, usable_cores
 
 Fields = dict[str, np.ndarray]
