@@ -65,7 +65,7 @@ def test_trained_model_translates_alike_on_the_cpu(
 def test_beam_search_finds_what_it_finds_on_the_cpu(words: str, device: str) -> None:
     heads = ["attention.heads=2"] if "multi_head" in words else []
     config = compose_train([*UNITS, *words.split(), *heads])
-    options = SearchOptions(beam_size=3, n_best=3, max_length=8, keep_weights=True)
+    options = SearchOptions(beam_size=3, n_best=3, max_length=8, coverage_penalty=0.2, keep_weights=True)
     models = [random_model(config, vocabulary=30, scale=3).double().to(place) for place in ("cpu", device)]
     results = [search(TorchEngine(model, trace=True), SOURCES, options) for model in models]
     for expected, hypotheses in zip(*results, strict=True):

@@ -57,7 +57,7 @@ A blank line gives an empty line. A translation has at most {MAX_LENGTH_CEILING}
 for the model or the machine gives an empty line and a warning on stderr. With search.n_best above 1, each input line
 gives several output lines, best first, in the format of Moses: `input line, from 0 ||| translation ||| score`. A
 score is the natural log-probability of all pieces and </s>, divided by ((5 + |Y|) / 6)^search.length_penalty (Wu et al.
-2016) for |Y| pieces and </s>; a line has the sum over its sentences."""
+2016) for |Y| pieces and </s>, minus the coverage penalty; a line has the sum over its sentences."""
 
 
 WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]

@@ -199,7 +199,7 @@ def _explanations(options: CompareOptions, sentences: int, test: TestSet) -> dic
     timing = (
         f"The first run of each model translates {counted(sentences, 'test sentence')}, grouped by source length, in "
         f"{ROUNDS} rounds with {cores} on device={options.device} (onnxruntime: CPU). Models take turns. Loading is "
-        "not included."
+        "not included. No beam size has a coverage penalty."
     )
     scores = f"sacrebleu {version('sacrebleu')}, tokenizer {test.tokenizer}; each run with its own search settings."
     return {"BLEU, chrF": scores, **EXPLANATIONS, "sentences/s": timing}

@@ -11,7 +11,7 @@ from nmt.data.sources import DataSettings, source_problems
 from nmt.errors import UserError
 from nmt.inference.run_files import CONFIG_FILE
 from nmt.inference.scores import EvaluationSettings
-from nmt.search.options import REWRITES, SearchOptions
+from nmt.search.options import ALIGNING, SearchOptions
 from nmt.settings.build import MODEL_GROUPS, build
 from nmt.text.glossary import read_glossary
 from nmt.text.sentences import splitter
@@ -61,7 +61,7 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
 def _search_conflicts(settings: Train) -> Iterator[str]:
     """Yield the problems of the search options for the test set."""
     search = settings.search
-    for setting in () if _reads_source(settings) else search.settings(REWRITES):
+    for setting in () if _reads_source(settings) else search.settings(ALIGNING):
         yield f"{setting}: a model without attention aligns no words; remove it or choose another attention"
     if search.n_best > 1:
         yield f"search.n_best={search.n_best}: only the best translation of the test set is written; remove it"

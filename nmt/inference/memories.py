@@ -87,15 +87,16 @@ def translate_encoded(
     """Translate encoded lines with torch, as ``Translator.translate`` translates text.
 
     Lines whose scores are not finite raise UserError; with ``on_failure``, they have an empty translation instead.
-    Alignments need lines that were encoded with ``trace``; raises UserError otherwise.
+    Alignments and the coverage penalty need lines that were encoded with ``trace``; raises UserError otherwise.
     """
     options = translator.search_options(options, alignments=alignments)
     for setting in options.settings((*REWRITES, "sentences")):
         key = setting.partition("=")[0]
         raise UserError(f"{setting}: stored memories keep no words; remove {key}, or translate the text")
     filled = [row for row, line in enumerate(lines) if line.source is not None]
-    if alignments and any(lines[row].line is None for row in filled):
-        raise UserError("alignments: these memories keep no trace of their source; encode with trace=True")
+    if (alignments or options.coverage_penalty) and any(lines[row].line is None for row in filled):
+        option = "alignments" if alignments else f"search.coverage_penalty={options.coverage_penalty:g}"
+        raise UserError(f"{option}: these memories keep no trace of their source; encode with trace=True")
     results: Results = [Translation("")] * len(lines)
     by_shape: dict[object, list[int]] = {}  # so that nothing is padded
     for row in filled:

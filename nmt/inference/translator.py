@@ -27,7 +27,7 @@ from nmt.inference.steps import Started, Step, Steps, chained
 from nmt.inference.translation import MARK, NO_TRANSLATION, SCORES_NOT_FINITE, LostTexts, Translation, chosen
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
-from nmt.search.options import MAX_LENGTH_CEILING, REWRITES, SearchOptions
+from nmt.search.options import ALIGNING, MAX_LENGTH_CEILING, REWRITES, SearchOptions
 from nmt.search.search import live_hypotheses, max_rows, search
 from nmt.settings.arguments import brief, iterable, text, text_list
 from nmt.system.machine import guard_forks
@@ -301,10 +301,9 @@ class Translator(Reader):
         if not aligned.isdisjoint(rows) and self.attention.reads_source:
             options = replace(options, keep_weights=True)
         batch = None if prefixes is None else [prefixes[row] for row in rows]
+        trace = options.keep_weights or options.coverage_penalty > 0
         count = len(sources) * live_hypotheses(options.with_spares())
-        engine: Engine[Any, Any] = self.loaded_model.engine(
-            trace=options.keep_weights, beside_others=beside_others, hypotheses=count
-        )
+        engine: Engine[Any, Any] = self.loaded_model.engine(trace=trace, beside_others=beside_others, hypotheses=count)
         searched = search(engine, sources, options.with_spares(), batch)
         results = [self.to_translation(*pair, options) for pair in zip(sources, searched, strict=True)]
         blank = [row for row, it in enumerate(results) if isinstance(it, Translation) and not it.text]
@@ -330,7 +329,7 @@ class Translator(Reader):
         if not isinstance(options, SearchOptions | None):
             raise TypeError(f"options={brief(options)}: {type(options).__name__}; give SearchOptions(beam_size=5, …)")
         options = options or SearchOptions()
-        for setting in () if self.attention.reads_source else options.settings(REWRITES):
+        for setting in () if self.attention.reads_source else options.settings(ALIGNING):
             raise UserError(
                 f"{setting}: needs alignments, but this model has no attention; "
                 f"remove {setting.partition('=')[0]}, or use another model"

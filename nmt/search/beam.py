@@ -9,7 +9,7 @@ import numpy as np
 from nmt.search.engine import Booleans, Engine, Floats, Integers, Source, State
 from nmt.search.history import Candidates, Endings, History
 from nmt.search.options import SearchOptions
-from nmt.search.scoring import length_penalty
+from nmt.search.scoring import Scorer, length_penalty
 from nmt.text.specials import BOS, EOS
 
 
@@ -19,6 +19,7 @@ def beam_search(
     limits: Integers,
     options: SearchOptions,
     history: History,
+    scorer: Scorer,
 ) -> Endings:
     """Return the best endings per sentence that a beam of ``beam_size`` (N) finds: ``n_best`` or fewer.
 
@@ -40,7 +41,8 @@ def beam_search(
     k = options.beam_size + 1
 
     def merge(rows: Integers, endings: Candidates, finished: bool) -> None:
-        scores = endings.log_prob / length_penalty(time + finished, options.length_penalty)
+        worst = n_best.worst_score(rows)
+        scores = scorer.score_candidates(rows, endings.log_prob, endings.parents, time, finished, worst)
         n_best.merge(rows, endings, scores, time, finished=finished)
 
     for time in range(int(limits.max()) + 1):

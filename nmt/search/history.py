@@ -44,7 +44,7 @@ class Hypothesis(NamedTuple):
     log_prob: float
     """Natural log-probability: the sum over the tokens and, if ``finished``, ``</s>``."""
     score: float
-    """Hypotheses are ranked by this: ``log_prob / length_penalty(length)``.
+    """Hypotheses are ranked by this: ``log_prob / length_penalty(length)`` plus the coverage penalty.
 
     The length counts ``</s>`` if ``finished``.
     """

@@ -47,7 +47,7 @@ def search_one_sentence(engine: Any, source: Any, limit: int, options: SearchOpt
     """
     search_one: SearchOne | None = getattr(engine, "search_one", None)
     simple = options.method != "sample" and options.n_best == 1
-    if search_one is None or not simple or options.keep_weights:
+    if search_one is None or not simple or options.keep_weights or options.coverage_penalty:
         return None
     result = search_one(source, limit, options)
     return None if result is None else _hypotheses(result, limit, options)

@@ -26,6 +26,8 @@ REWRITES = ("replace_unknown", "glossary", "terms", "keep", "keep_numbers")
 
 So does ``keep_placeholders``, which is on by default, and has no effect where there are none.
 """
+ALIGNING = ("coverage_penalty", *REWRITES)
+"""The options that need an attention."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,8 @@ class SearchOptions:
     """Live hypotheses per sentence (N)."""
     length_penalty: Annotated[float, AtLeast(0), AtMost(100)] = 1.0
     """alpha of Wu et al. 2016; 0 ranks by plain log-probability."""
+    coverage_penalty: Annotated[float, AtLeast(0), AtMost(1000)] = 0.0
+    """beta of Wu et al. 2016: the cost of source pieces that got little attention; 0: off."""
     n_best: Annotated[int, AtLeast(1), AtMost(10_000)] = 1
     """Maximum translations per sentence, best first, with different texts; when sampling, the number of draws."""
     min_length: Annotated[int, AtLeast(0), AtMost(MAX_LENGTH_CEILING)] = 1
@@ -89,6 +93,7 @@ class SearchOptions:
         sample, beam = self.method == "sample", self.method == "beam"
         at_most_beam = f"must be at most search.beam_size={self.beam_size}"
         language = self.sentences in (None, AUTO) or re.fullmatch(LANGUAGE, str(self.sentences))
+        yield "coverage_penalty", self.coverage_penalty > 0 and not beam, "needs beam search; remove it"
         for name, off in (("top_k", None), ("top_p", None), ("seed", 1)):
             is_set = getattr(self, name) != off
             yield name, is_set and not sample, "needs sampling; set search.temperature as well"

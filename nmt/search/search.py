@@ -8,11 +8,11 @@ from zlib import crc32
 
 import numpy as np
 
-from nmt.search.engine import Engine, Integers, Source, State
+from nmt.search.engine import Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History, Hypothesis
 from nmt.search.one_sentence import search_one_sentence
 from nmt.search.options import SearchOptions
-from nmt.search.scoring import length_penalty
+from nmt.search.scoring import Scorer
 
 if TYPE_CHECKING:
     from nmt.search.constraints import Prefix
@@ -68,26 +68,30 @@ def search_encoded(
         hypotheses = search_one_sentence(engine, source, int(limits[0]), options)
         if hypotheses is not None:
             return [hypotheses]
-    history = History(keep_weights=options.keep_weights)
+    history = History(keep_weights=options.keep_weights or options.coverage_penalty > 0)
+
+    def align(row: int, reads: Floats) -> Floats:
+        return engine.align(source, row, reads)[:, : lengths[row]]  # without the padding of the batch
+
+    scorer = Scorer(options, history, align)
     if options.method == "beam":
         from nmt.search.beam import beam_search
 
-        endings = beam_search(searched, source, limits, options, history)
+        endings = beam_search(searched, source, limits, options, history, scorer)
     else:
         from nmt.search.sampling import sampling_search
 
         endings = sampling_search(searched, source, seeds, limits, options, history)
 
     def finish(row: int, hypothesis: Hypothesis) -> Hypothesis:
-        if hypothesis.weights is None:
-            return hypothesis
-        alignment = engine.align(source, row, hypothesis.weights)
-        return hypothesis._replace(alignment=alignment[:, : lengths[row]])  # without the padding of the batch
+        if not options.keep_weights or hypothesis.weights is None:
+            return hypothesis._replace(weights=None)
+        return hypothesis._replace(alignment=align(row, hypothesis.weights))
 
     return [
         # An unfinished hypothesis below the limit had no candidate with a finite log-probability.
         [finish(row, ending) for ending in hypotheses if ending.finished or len(ending.tokens) == limits[row]]
-        for row, hypotheses in enumerate(_collect_hypotheses(history, endings, options, len(limits)))
+        for row, hypotheses in enumerate(_collect_hypotheses(history, endings, scorer, len(limits)))
     ]
 
 
@@ -119,11 +123,9 @@ def batches_by_length(lengths: list[int], *, max_tokens: int, max_rows: int | No
     return batches
 
 
-def _collect_hypotheses(
-    history: History, endings: Endings, options: SearchOptions, sentences: int
-) -> list[list[Hypothesis]]:
+def _collect_hypotheses(history: History, endings: Endings, scorer: Scorer, sentences: int) -> list[list[Hypothesis]]:
     """Return the endings as hypotheses, one list per sentence, best first."""
-    scores = endings.log_prob / length_penalty(endings.length + endings.finished, options.length_penalty)
+    scores = scorer.score_endings(endings)
     traced = history.trace(endings, scores)
     results: list[list[Hypothesis]] = [[] for _ in range(sentences)]
     for index in np.argsort(-scores, kind="stable"):

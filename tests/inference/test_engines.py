@@ -49,6 +49,7 @@ SEARCHES = [
     SearchOptions(beam_size=4, n_best=4, max_length=9),
     SearchOptions(beam_size=1, max_length=9),
     SearchOptions(temperature=1.2, n_best=2, max_length=9),
+    SearchOptions(beam_size=3, coverage_penalty=0.3, max_length=9),
 ]
 ONE_CALL = [
     *(SearchOptions(beam_size=size, max_length=9) for size in (1, 2, 5)),

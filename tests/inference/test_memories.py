@@ -28,6 +28,7 @@ OPTIONS = [
     SearchOptions(max_length=9, keep_placeholders=False, beam_size=1),
     SearchOptions(max_length=9, keep_placeholders=False, temperature=1.5, n_best=3),
 ]
+COVERAGE = SearchOptions(max_length=9, keep_placeholders=False, beam_size=3, coverage_penalty=0.4)
 
 
 def make_translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Translator:
@@ -46,12 +47,12 @@ def test_stored_lines_have_the_same_translations_and_with_a_trace_the_same_align
     lines = LINES * 2
     save_memories(tmp_path / "lines", [encode_line(translator, line, trace=trace) for line in lines], translator)
     stored = load_memories(tmp_path / "lines", translator)
-    for options in OPTIONS:
+    for options in [*OPTIONS, *([COVERAGE] if trace and name != "none" else [])]:
         translations = translate_encoded(translator, stored, options, alignments=trace)
         for from_memory, from_text in zip(translations, translator.translate(lines, options), strict=True):
             for best, expected in zip(from_memory.n_best, from_text.n_best, strict=True):
                 assert best.tokens == expected.tokens
-                assert best.score == pytest.approx(expected.score, rel=1e-9)
+                assert best.score == pytest.approx(expected.score, rel=1e-6 if options is COVERAGE else 1e-9)
             if trace and from_text.alignment is not None:
                 assert from_memory.source_tokens == from_text.source_tokens
                 assert from_memory.source_words == from_text.source_words
@@ -124,6 +125,7 @@ def rewrite(path: Path, *, forged: bool = False) -> None:
         (encode_parts("attention=covariance", encoder="bilstm"), "piece_length"),
         (encode_parts("attention=bahdanau"), "piece_length"),
         (translate_with(trace=False, alignments=True), "alignments"),
+        (translate_with(trace=False, coverage_penalty=0.1), "search.coverage_penalty=0.1"),
         (translate_with(replace_unknown=True), "search.replace_unknown=true"),
         (translate_with(sentences="en"), "search.sentences=en"),
         (load_changed(lambda path: path.write_bytes(path.read_bytes()[:-1])), "PATH: "),

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from math import log
 
 import numpy as np
 import pytest
 from search.toy import ToyEngine, forced_weights, ragged_sources
 
 from nmt.search.options import SearchOptions
+from nmt.search.scoring import coverage_penalty
 from nmt.search.search import batches_by_length, search
 from nmt.text.specials import EOS
 
@@ -67,3 +69,10 @@ def test_early_stop_saves_steps() -> None:
     engine = ToyEngine(pieces=4, seed=2, sharpness=3.0)
     search(engine, [[5, EOS]], SearchOptions(beam_size=3, length_penalty=0.0, max_length=500))
     assert len(engine.steps) < 50
+
+
+def test_coverage_penalty_computed_by_hand() -> None:
+    # Shares by absolute value: the first piece gets 0.5 and 1, the second 0.5, the third nothing.
+    alignment = np.array([[1.0, -1.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    expected = 0.2 * (log(1.0) + log(0.5) + log(1e-9))
+    assert coverage_penalty(alignment, 0.2) == pytest.approx(expected)

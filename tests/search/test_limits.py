@@ -104,6 +104,7 @@ def test_limit_follows_from_the_source_length(options: dict[str, Any], expected:
     ("options", "key"),
     [
         ({"n_best": 6}, "n_best"),
+        ({"coverage_penalty": 0.5, "beam_size": 1}, "coverage_penalty"),
         ({"top_k": 3}, "top_k"),
         ({"top_p": 0.5}, "top_p"),
         ({"seed": 3}, "seed"),

@@ -38,6 +38,6 @@ def test_without_an_end_the_best_hypothesis_of_the_longest_length_is_cut() -> No
     assert hypothesis == Hypothesis([6, 7], -3.0, -3.0, finished=False, token_log_probs=[-2.0, -1.0])
 
 
-@pytest.mark.parametrize("setting", [{"n_best": 2}, {"temperature": 1.0}])
+@pytest.mark.parametrize("setting", [{"n_best": 2}, {"coverage_penalty": 0.1}, {"temperature": 1.0}])
 def test_options_that_need_single_steps(setting: dict[str, float]) -> None:
     assert hypotheses(steps([-5.0, -6.0]), **setting) is None

@@ -14,19 +14,21 @@ from search.toy import (
     ToyEngine,
     brute_force,
     forced_log_prob,
+    forced_weights,
     is_allowed,
     naive_beam,
 )
 
 from nmt.search.engine import BANNED
 from nmt.search.options import SearchOptions
-from nmt.search.scoring import length_penalty
+from nmt.search.scoring import coverage_penalty, length_penalty
 from nmt.search.search import batches_by_length, search
 from nmt.text.specials import EOS
 
 SOURCE = st.lists(st.integers(4, 50), max_size=5).map(lambda ids: [*ids, EOS])
 SEED = st.integers(0, 10_000)
 ALPHA = st.one_of(st.just(0.0), st.floats(0, 3))
+BETA = st.one_of(st.just(0.0), st.floats(0.01, 3))
 
 
 @st.composite
@@ -62,7 +64,7 @@ def beams(draw: st.DrawFn) -> SearchOptions:
 
 @st.composite
 def others(draw: st.DrawFn) -> SearchOptions:
-    """Return options of greedy search, or of sampling."""
+    """Return options of greedy search, of a beam with a coverage penalty, or of sampling."""
     sampling = {
         "temperature": st.floats(0.01, 10),
         "top_k": st.integers(1, 12) | st.none(),
@@ -71,16 +73,18 @@ def others(draw: st.DrawFn) -> SearchOptions:
         "seed": st.integers(0, 1000),
     }
     greedy = {"beam_size": st.just(1)}
-    method = draw(st.sampled_from([greedy, sampling]))
+    covering = {"beam_size": st.integers(2, 7), "coverage_penalty": BETA}
+    method = draw(st.sampled_from([greedy, covering, sampling]))
     return SearchOptions(**{name: draw(value) for name, value in method.items()}, **draw(limits()))
 
 
-@given(SOURCE, SEED, st.floats(0.1, 5), ALPHA, st.integers(2, 3), limits(longest=4), prefixes(), st.data())
+@given(SOURCE, SEED, st.floats(0.1, 5), ALPHA, BETA, st.integers(2, 3), limits(longest=4), prefixes(), st.data())
 def test_full_beam_equals_brute_force(
     source: list[int],
     seed: int,
     sharpness: float,
     alpha: float,
+    beta: float,
     pieces: int,
     limits: dict[str, Any],
     prefix: AllowedPrefix,
@@ -93,6 +97,7 @@ def test_full_beam_equals_brute_force(
         beam_size=min(1000, 4 * pieces**longest),
         n_best=data.draw(st.integers(1, 8)),
         length_penalty=alpha,
+        coverage_penalty=beta,
     )
     truth = brute_force(engine, source, options, prefix)
     [hypotheses] = search(engine, [source], options, [prefix])
@@ -101,9 +106,10 @@ def test_full_beam_equals_brute_force(
         return
     scores = {tuple(tokens): score for score, tokens in truth}
     searched = [scores[tuple(hypothesis.tokens)] for hypothesis in hypotheses]
+    tolerance = 1e-5 if beta else 1e-12  # read weights are float32
     assert all(hypothesis.finished for hypothesis in hypotheses)
-    np.testing.assert_allclose(searched, [score for score, _ in truth[: options.n_best]], rtol=1e-12)
-    np.testing.assert_allclose([hypothesis.score for hypothesis in hypotheses], searched, rtol=1e-12)
+    np.testing.assert_allclose(searched, [score for score, _ in truth[: options.n_best]], rtol=tolerance)
+    np.testing.assert_allclose([hypothesis.score for hypothesis in hypotheses], searched, rtol=tolerance)
 
 
 @given(
@@ -161,6 +167,9 @@ def test_hypotheses_are_scored_by_the_model_and_do_not_depend_on_their_batch(
             assert not {*BANNED, EOS} & set(tokens)
             log_prob = forced_log_prob(engine, source, tokens, finished=finished)
             score = log_prob / float(length_penalty(len(tokens) + finished, options.length_penalty))
+            if options.coverage_penalty:
+                weights = forced_weights(engine, source, tokens, finished=finished)
+                score += coverage_penalty(weights, options.coverage_penalty)
             np.testing.assert_allclose([hypothesis.log_prob, hypothesis.score], [log_prob, score], rtol=1e-5)
             starts = [tokens[:time] for time in range(len(tokens) + 1)]
             sums = [forced_log_prob(engine, source, start, finished=False) for start in starts]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -150,11 +151,14 @@ def brute_force(
 ) -> list[tuple[float, list[int]]]:
     """Return (score, tokens) of every translation that the options and the prefix allow, best first."""
     scored = []
+    alpha, beta = options.length_penalty, options.coverage_penalty
     for tokens in every_sentence(engine, (options.max_length or 0) + len(prefix)):
         if not is_allowed([*tokens, EOS], options, prefix):
             continue
-        penalty = float(length_penalty(len(tokens) + 1, options.length_penalty))
-        scored.append((forced_log_prob(engine, source, tokens) / penalty, tokens))
+        penalty = float(length_penalty(len(tokens) + 1, alpha))
+        attention = forced_weights(engine, source, tokens).astype(np.float32).sum(axis=0)
+        coverage = sum(log(min(float(total), 1.0)) for total in attention)
+        scored.append((forced_log_prob(engine, source, tokens) / penalty + beta * coverage, tokens))
     return sorted(scored, key=lambda pair: -pair[0])
 
 
