@@ -23,7 +23,7 @@ from PIL import Image
 from torch.optim import Adam
 
 from nmt.alignment.figures import Scale
-from nmt.attention import MemoryAttention
+from nmt.attention import MemoryAttention, StretchMemoryAttention
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
@@ -133,8 +133,9 @@ def matrices(model: Seq2Seq) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     _, read = model.decoder(target_in, model.decoder.init(final, memory), memory)
     write = memory.trace[0] if memory.trace is not None else torch.eye(LENGTH + 1)
     alignment = model.attention.align(read, memory)[0]
-    # The memory keeps the weights of a softmax over the source without their divisor.
-    if memory.state is not None and memory.state.shape == memory.mass.shape:
+    # Some memories keep sums, and divide them by their mass when they read. The figure shows means.
+    is_softmax = memory.state is not None and memory.state.shape == memory.mass.shape
+    if is_softmax or isinstance(model.attention, StretchMemoryAttention):
         write, read = write / memory.mass[0, :, None], read * memory.mass[:, None]
     return write.numpy(), read[0].numpy(), alignment.numpy()
 
