@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
@@ -37,6 +38,13 @@ def load_yaml(text: str) -> Any:
     """Return what YAML without aliases says. Only null, true and false are special words: no and off remain text."""
     import yaml  # slow to import, so most files and values are read without it
 
+    return yaml.load(text, _plain_loader())
+
+
+@cache
+def _plain_loader() -> type[Any]:
+    import yaml
+
     class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
@@ -52,7 +60,7 @@ def load_yaml(text: str) -> Any:
         "float": r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|nan)",
     }.items():
         PlainLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(rf"(?:{pattern})$"), None)
-    return yaml.load(text, PlainLoader)
+    return PlainLoader
 
 
 def config_dir() -> Path:
