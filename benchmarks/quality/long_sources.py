@@ -35,6 +35,7 @@ from matplotlib.figure import Figure
 from benchmarks.report import argument_parser, header, save, table, with_deviation
 from benchmarks.runs import Runs
 from benchmarks.speed.decode import in_turns
+from benchmarks.speed.reference import FIRST_PIECE
 from nmt.data.links import Pair
 from nmt.data.text_files import read_pairs
 from nmt.errors import UserError
@@ -73,7 +74,6 @@ BEAM = 5
 BATCH, STEPS, ROUNDS = 8, 20, 9  # of the timing
 COSTS = ("ms per step", "bytes")
 SCORES = {"bleu": ("BLEU", ".1f"), "chrf": ("chrF", ".1f"), "names": ("Names and numbers found, %", ".0f")}
-FIRST_PIECE = 300  # the ids below are special pieces and bytes
 
 
 class Corpus(NamedTuple):
@@ -225,10 +225,11 @@ def measure_costs(args: argparse.Namespace, texts: Path) -> None:
     runs = {kind: args.runs / run_name(args.corpus, kind, args.seeds[0]) for kind in args.kinds}
     engines, attentions = {}, {}
     for kind, run in runs.items():
-        attentions[kind] = load_folder(run).model.attention
+        trained = load_folder(run)
+        attentions[kind] = trained.model.attention
         try:
             if not exported_engines(run):
-                export(load_folder(run), run)
+                export(trained, run)
         except UserError as error:
             print(f"{kind}: not timed: {error}", flush=True)
             continue

@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 from benchmarks.machine import peak_memory
 from benchmarks.report import argument_parser, header, save, table, with_quartiles
+from benchmarks.speed.ct2_peer import SIZES as PEER_SIZES
 from benchmarks.speed.reference import SIZES, reference
 
 ENGINES = ("torch", "onnx", "onnx-int8")
-PEERS = {"CTranslate2 int8, 22 M": (3, 2, 512, 2048), "CTranslate2 int8, 11 M": (6, 2, 256, 1536)}  # see ct2_peer.py
 SAVE = """
 import sys, ct2_peer
-ct2_peer.save_model(sys.argv[1], *map(int, sys.argv[2:]), vocabulary=8000, shortlist=0)
+ct2_peer.save_model(sys.argv[1], *ct2_peer.SIZES[int(sys.argv[2])], vocabulary=8000, shortlist=0)
 """
 PEER = """
 import sys, ctranslate2
@@ -50,12 +50,13 @@ def main() -> None:
     args = parser.parse_args()
     run = reference(args.runs, args.attention, args.size)
     commands = {engine: command(run, engine, args.threads) for engine in ENGINES}
-    for peer, sizes in PEERS.items() if args.ct2 else ():
-        folder = (args.runs / peer.replace(" ", "-")).resolve()
+    for millions in PEER_SIZES if args.ct2 else ():
+        folder = (args.runs / f"ct2-{millions}").resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        words = [str(args.ct2.absolute()), "-c", SAVE, str(folder), *map(str, sizes)]
+        words = [str(args.ct2.absolute()), "-c", SAVE, str(folder), str(millions)]
         subprocess.run(words, cwd=Path(__file__).parent, check=True)
-        commands[peer] = [str(args.ct2), "-c", PEER, str(folder), str(args.threads)]
+        peer = [str(args.ct2), "-c", PEER, str(folder), str(args.threads)]
+        commands[f"CTranslate2 int8, {millions} M"] = peer
     starts: dict[str, list[Start]] = {name: [] for name in commands}
     for index in range(args.rounds + 1):
         for name, words in commands.items():
