@@ -76,7 +76,10 @@ class Attention(CheckedArguments, nn.Module):
         raise NotImplementedError
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        """Return q (B, Q, R), the weight of each slot in the context of each query (B, Q, H)."""
+        """Return q (B, Q, R), the weight of each slot in the context of each query (B, Q, H).
+
+        With several reads per query, it is (B, reads, Q, R); their contexts are joined.
+        """
         raise NotImplementedError
 
     def keys(self, memory: Memory) -> Tensor | None:
@@ -133,13 +136,15 @@ class Attention(CheckedArguments, nn.Module):
         )
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Return the context (B, Q, D) and read weights (B, Q, R) of queries (B, Q, H).
+        """Return the context (B, Q, D) and read weights (B, Q, R), the mean of several reads, of queries (B, Q, H).
 
         Queries are independent of each other: Q can be all steps of a target, or all hypotheses at one step. Raises
         ValueError for queries of another shape.
         """
         require_queries(query)
         weights = self.read_weights(query, memory)
+        if weights.ndim == 4:
+            return (weights @ memory.slots[:, None]).transpose(1, 2).flatten(2), weights.mean(1)
         if not self.exact:
             return weights @ memory.slots, weights
         return (weights.to(memory.slots.dtype) @ memory.slots).to(weights.dtype), weights
@@ -236,7 +241,8 @@ def _results(attention: Attention, states: Tensor, mask: Tensor, query: Tensor) 
     memory = attention.write(states, mask, trace=True)
     yield "write", memory.slots, "BRV"
     if type(attention).read is Attention.read:
-        yield "read_weights", attention.read_weights(query, memory), "BQR"
+        weights = attention.read_weights(query, memory)
+        yield "read_weights", weights, "BNQR" if weights.ndim == 4 else "BQR"
     context, weights = attention.read(query, memory)
     yield "read", context, "BQD"
     yield "read", weights, "BQR"

@@ -72,7 +72,7 @@ class StretchMemoryAttention(Attention):
         stretch = torch.arange(self.slots, device=length.device)
         return size * (stretch + torch.minimum(stretch, longer))
 
-    def head_weights(self, query: Tensor, memory: Memory) -> Tensor:
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return βⁱ / Σ_s α_s (B, H, Q, r·K), the weight of the sum in each slot for each read of each query."""
         is_used = memory.mass[:, None, None] > 0
         mass = memory.mass[:, None, None].where(is_used, 1)
@@ -83,7 +83,3 @@ class StretchMemoryAttention(Attention):
     def split_heads(self, joined: Tensor) -> Tensor:
         """Return (B, Q, H·n) as (B, H, Q, n)."""
         return unflatten(joined, 2, (self.heads, -1)).transpose(1, 2)
-
-    def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        weights = self.head_weights(query, memory)
-        return (weights @ memory.slots[:, None]).transpose(1, 2).flatten(2), weights.mean(1)

@@ -13,7 +13,7 @@ import torch
 from attention.blocks import STEMS, read_block
 from torch import Tensor, nn
 
-from nmt.attention import LowRankAttention, MultiHeadAttention, StretchMemoryAttention
+from nmt.attention import LowRankAttention, MultiHeadAttention
 from nmt.attention.base import Attention, Memory
 from nmt.model.build import ATTENTION
 from nmt.settings.plugins import locate
@@ -139,15 +139,14 @@ def test_contexts_of_two_sources_differ(attention: Attention) -> None:
 def uniform_reads(attention: Attention) -> Attention:
     """Make the attention read all real slots equally, with the same total weight: a wrong answer to compare with."""
     reader = attention.inner if isinstance(attention, MultiHeadAttention) else attention
-    name = "head_weights" if isinstance(reader, StretchMemoryAttention) else "read_weights"
-    read_weights = getattr(reader, name)
+    read_weights = reader.read_weights
 
     def uniform(query: Tensor, memory: Memory) -> Tensor:
         weights = read_weights(query, memory)
         real = torch.ones_like(weights) if memory.mask is None else memory.mask[:, None].expand_as(weights).to(weights)
         return real * (weights.sum(-1, keepdim=True) / real.sum(-1, keepdim=True).clamp(min=1))
 
-    setattr(reader, name, uniform)
+    reader.read_weights = uniform
     return attention
 
 
