@@ -37,6 +37,7 @@ SENTENCES = ["Der Hund {} schläft .", "{}, sagte er.", "({})", "Siehe {}.", "�
 NUMBER_KINDS = (
     "-5|−5|+49 30 1234|+49 (30) 1234-56|1 000 000|1.000.000|1'000|1,250.50|12:30|2024-01-02|12/05/2020|$5.00|€30|USD 5"
     "|1.000,50 €|50 %|5%|7 ‰|1.5e-3|20 °C|5 km|10 kg|100 km/h|3½|5–10|±3|EUR 20|20 EUR|16 GB|25 m²|٣٫٥"
+    "|2024-01-02T12:30:45.5Z|2024-01-02T12:30+01:00"
 ).split("|")
 SIBLINGS = [
     ("%dms", "%d"),
@@ -69,7 +70,7 @@ def test_numbers_are_found_with_signs_groups_currencies_and_units() -> None:
             [match] = NUMBERS.matches(sentence.format(number))
             assert (match[0], match.lastgroup) == (number, "number")
     assert [match[0] for match in NUMBERS.matches("in 1998 300 people")] == ["1998", "300"]
-    assert NUMBERS.matches("3月, A4 and 2nd") == []
+    assert NUMBERS.matches("3月, A4, 2nd, 7.30pm, $1.5bn, 2.5x, 1,500ft and 2024-01-02x") == []
     for kept in ("%s", "%(n)d", "${x}", "$x", "3,500", "{x}", "%d"):  # beside a number
         for number in ("+49 30 1234", "3,500", "-5", "12:30"):
             assert [match[0] for match in NUMBERS.matches(f"a {number} {kept} b")] == [number, kept]
