@@ -72,7 +72,7 @@ _NUMBERS = r"""
 
 _AFTER_ADDRESS = r"\u3001-\u3003\u3008-\u301f\uff01-\uff1f"  # marks of Chinese and Japanese, which need no spaces
 # Each placeholder has one of these, and few lines have: this search takes a tenth of the time of the full one.
-_HINT = re.compile(r"[@#$%&{\[</\\:;_`!\u00a9\u00ae]|--|\.\w|\d-")
+_HINT = re.compile(r"[@#$%&{\[</\\:;_`!\u00a9\u00ae]|--|\.\w|[\da-fA-F]-")
 _SIGN = "\u2020"  # as are many characters behind it, whose class would take 2 ms to compile
 
 

@@ -30,7 +30,7 @@ KINDS = {
         *"http://a.b/c?d=1&e https://x.org/a_b#c www.x.org ftp://x.y mailto:a@b.c tel:+49301234 me@x.org".split(),
         *"jörg@müller.de example.com docs.python.org/3/ /usr/bin/python ~/x/y ./run.sh ../b /etc src/main.py".split(),
         *"C:\\Windows\\x.txt \\\\host\\share file_1.txt @user #topic 00:1a:2b:3c:4d:5e".split(),
-        *"192.168.0.1 10.0.0.1:80 550e8400-e29b-41d4-a716-446655440000".split(),
+        *"192.168.0.1 10.0.0.1:80 550e8400-e29b-41d4-a716-446655440000 aa-bb-cc-dd-ee-ff".split(),
     ],
 }
 SENTENCES = ["Der Hund {} schläft .", "{}, sagte er.", "({})", "Siehe {}.", "„{}“"]
