@@ -168,7 +168,7 @@ def check_context(attention: Attention, inputs: Inputs) -> None:
     attention, inputs = _one_head(attention, inputs)
     context, _, alignment = write_and_read(attention, *inputs)
     values = attention.values(inputs.states)
-    context = torch.stack(context.split(max(values.shape[2], 1), dim=2)).mean(0)
+    context = torch.stack(torch.split(context, max(values.shape[2], 1), dim=2)).mean(0)
     expected = alignment @ values
     cause = "the context must be the read weights @ memory.slots, and align must return what they read"
     _require_equal(context, expected, inputs, "contexts differ from align @ values", cause)
