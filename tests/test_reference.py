@@ -70,6 +70,9 @@ def test_reference_shows_type_bounds_default_and_description() -> None:
     assert "number ≥ 0 and ≤ 100 | `1.0` | alpha of Wu et al." in rows["search.length_penalty"]
     assert "whole number ≥ 1 and ≤ 1,000, or `null` | `null` |" in rows["search.max_length"]
     assert "number > 0 | `0.005` |" in rows["optimizer.lr"]  # torch's own annotation has no bounds
+    assert "list: `encoder` \\| `decoder` \\| `attention` \\| `embeddings` | `[" in rows["adapt.to"]
+    assert "list of texts, or `null` |" in rows["data.train.src"]
+    assert "override /" not in page and ":\n\n####" not in page  # an entry that is no group, a table without rows
 
 
 @pytest.mark.parametrize(

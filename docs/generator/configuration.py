@@ -98,7 +98,8 @@ def choice(file: YamlFile, group: str, kind: Any) -> Iterator[str]:
     yield from [" ".join([*([file.about] if file.about else []), *own_class]), ""]
     if parents := [parent for parent in file.parents if parent.path.parent.name == group]:
         names = " and ".join(f"`{group}={parent.path.stem}`" for parent in parents)
-        yield from [f"It has the keys of {names}, with these defaults:", ""]
+        end = ", with these defaults:" if {*file.own} - {"_target_"} else "."
+        yield from [f"It has the keys of {names}{end}", ""]
     if is_prepared({"_target_": target}):
         kind, target = PreparedData, None
     types = block_types(kind, target) if target else members(kind)
@@ -123,6 +124,8 @@ def _inner(file: YamlFile, group: str) -> Iterator[tuple[str, str]]:
     """Yield the group, and the override that chooses it, of each choice inside this one."""
     for entry, name in file.chosen if group else []:
         inner, _, place = entry.removeprefix("/").partition("@")
+        if " " in inner:  # override /attention, which the description of the choice says
+            continue
         yield inner, f"{group}.{place}={name}" if inner == place else f"{inner}@{group}.{place}={name}"
 
 

@@ -65,7 +65,8 @@ def describe(kind: Any) -> str:
     if origin is Literal:
         return " | ".join(f"`{choice}`" for choice in parts)
     if origin is list:
-        return f"list of {describe(parts[0])}s"
+        words = describe(parts[0])
+        return f"list of {words}s" if words.isalpha() else f"list: {words}"
     if origin is tuple:
         return f"list of {len(parts)}: {describe(parts[0])}"
     if origin is Callable:
