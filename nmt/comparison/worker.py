@@ -24,9 +24,11 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
     from nmt.system.machine import peak_memory_mb
 
     translator = Translator.load(**job["load"])
+    # Not those that an earlier version had
+    search = {key: value for key, value in job["search"].items() if hasattr(SearchOptions, key)}
     beams: dict[int, tuple[list[float], list[int], list[str]]] = {}
     for beam in job["beams"]:
-        options = SearchOptions(**{**job["search"], "beam_size": beam})
+        options = SearchOptions(**{**search, "beam_size": beam})
         translate = partial(
             translator.translate, options=options, alignments=False, on_failure=lambda row, reason: None
         )

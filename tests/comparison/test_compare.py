@@ -277,7 +277,7 @@ def test_worker_translates_as_the_translator(report: Path) -> None:
     groups = [["a dog", "a small dog"], ["dog dog dog"]]
     load = {"folder": report / "attention=luong", "engine": "torch", "device": "cpu", "threads": 1, "trust": []}
     search = {"length_penalty": 1.0, "max_length": 5}
-    job = {"load": load, "beams": [1, 3], "groups": groups, "search": search}
+    job = {"load": load, "beams": [1, 3], "groups": groups, "search": {**search, "removed": None}}
     in_process, [(_, alone)] = measure(job), speed.run_tasks(measure, [job], workers=2)
     assert [*alone["beams"]] == [1, 3]
     for beam, (seconds, tokens, texts) in alone["beams"].items():
