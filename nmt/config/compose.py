@@ -80,7 +80,7 @@ def compose_train(arguments: Sequence[str], *, resumed: Path | None = None) -> d
     keeps_text = composed.choices.get("data") == default and not any(key_of(word) == "data" for word in arguments)
     config = inherit_settings(composed.config, arguments, resumed, text=keeps_text)
     faults = [*train_problems(config), *_ignored_tokenizer(config, arguments)]
-    _raise(faults, "train", composed, arguments)
+    _raise(faults, "train", composed, arguments, config, f"{resumed or config['init_from']}/{CONFIG_FILE}")
     return config
 
 
@@ -135,9 +135,22 @@ def compose_config(name: str, arguments: Sequence[str], check: Check) -> dict[st
     return composed.config
 
 
-def _raise(faults: Iterable[str], name: str, composed: Composed, arguments: Sequence[str]) -> None:
+def _raise(
+    faults: Iterable[str],
+    name: str,
+    composed: Composed,
+    arguments: Sequence[str],
+    config: Mapping[str, Any] | None = None,
+    stored: str = "",
+) -> None:
+    """Raise one UserError with all ``faults``, and the file of each: ``stored`` has what ``config`` changes."""
     lists = tuple(word for word in arguments if "," in word.partition("=")[2])
-    lines = [located(fault, name, composed.choices, composed.folders) for fault in faults]
+    lines = [
+        f"{fault} ({stored})"
+        if config and value_at(config, key := UserError(fault).key) != value_at(composed.config, key)
+        else located(fault, name, composed.choices, composed.folders)
+        for fault in faults
+    ]
     if lines:
         raise UserError(
             *(f"{line}; add -m to train once per value" if line.startswith(lists) else line for line in lines)

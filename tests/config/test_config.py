@@ -185,6 +185,17 @@ def test_resumed_run_inherits_everything_but_trust(tmp_path: Path) -> None:
     assert config.runs == "runs" and config.guide is not None  # null by default, so not in a composed configuration
 
 
+def test_faults_of_a_stored_run_name_its_file(tmp_path: Path) -> None:
+    store(tmp_path, [])
+    stored = (tmp_path / "config.yaml").read_text("utf-8")
+    (tmp_path / "config.yaml").write_text(stored.replace("  slots: 32", "  slots: 0\n  removed: null"), "utf-8")
+    for words, resumed in (([], tmp_path), ([f"init_from={tmp_path}"], None)):
+        with pytest.raises(UserError) as caught:
+            train_config([*words, "encoder.layers=0"], resumed=resumed)
+        places = [problem.rpartition(" (")[2] for problem in caught.value.problems]
+        assert sorted(places) == sorted(["conf/encoder/bilstm.yaml)", *[f"{tmp_path}/config.yaml)"] * 2])
+
+
 def test_removed_block_is_missing() -> None:
     config = compose_train([])
     assert compose_train([f"seed={config['seed']}"]) == config
