@@ -132,8 +132,18 @@ def line_writer(path: str | None, *, keep: bool = True, end: str = "\n") -> Iter
                 with suppress(OSError):
                     kept = _unfinished_name(path)
                     shutil.move(file.name, kept)  # renames it, which also works on a full disk
+                    if not path.endswith(COMPRESSED):
+                        file.raw.close()  # type: ignore[attr-defined]  # or it would try to write the rest again
+                        _remove_partial_line(kept)
                     print_message(f"{path}: not written; its finished lines are in {kept}")
             raise
+
+
+def _remove_partial_line(path: str) -> None:
+    with open(path, "r+b") as file:
+        start = max(0, file.seek(0, os.SEEK_END) - BLOCK_BYTES)
+        file.seek(start)
+        file.truncate(start + file.read().rfind(b"\n") + 1)
 
 
 def _unfinished_name(path: str) -> str:
