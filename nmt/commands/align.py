@@ -13,11 +13,10 @@ from nmt.commands.options import (
     ModelOptions,
     command,
     load_model,
-    require_attention,
     require_with,
     warn_of_line,
 )
-from nmt.commands.streams import GROUP, STDIN, input_groups, line_counter, line_writer
+from nmt.commands.streams import GROUP, STDIN, count_lines, input_groups, line_writer
 from nmt.errors import UserError, counted
 from nmt.system.progress import Progress
 
@@ -53,11 +52,11 @@ def align(options: AlignOptions) -> None:
     with line_writer(None) as write:
         groups = _pair_groups(options)
         translator = load_model(options.model, options.load_settings)
-        require_attention(translator, f"model={options.model}")
+        translator.require_attention(f"model={options.model}")
         from nmt.data.links import format_pharaoh
         from nmt.inference.forced_decoding import forced_links
 
-        progress = Progress("pair", total=line_counter(options.src), on_terminal=not sys.stdout.isatty())
+        progress = Progress("pair", total=lambda: count_lines(options.src), on_terminal=not sys.stdout.isatty())
         lost = LostWords({"source": options.src or STDIN, "target": options.tgt or STDIN})
         done = 0
         for sources, targets in groups:

@@ -17,7 +17,7 @@ from nmt.comparison.models import (
     run_folders,
 )
 from nmt.config.compose import join_options
-from nmt.config.overrides import config_dir, key_of, read_options, read_yaml
+from nmt.config.overrides import config_dir, group_of, key_of, read_options, read_yaml
 from nmt.errors import UserError, print_message
 from nmt.files.atomic import own_folder, require_own
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE
@@ -45,10 +45,10 @@ def compare(arguments: list[str]) -> None:
     """Train the runs that are missing, measure all, and write the report."""
     settings = [argument for argument in join_options(arguments) if argument not in ("-m", "--multirun")]
     own_keys = {*read_yaml(config_dir() / "compare.yaml"), "evaluation"}
-    training = [argument for argument in settings if _group(argument) not in own_keys]
+    training = [argument for argument in settings if group_of(argument) not in own_keys]
     options = read_options("compare", CompareOptions, [argument for argument in settings if argument not in training])
     require_stdout()
-    shared = [argument for argument in settings if _group(argument) in SHARED]
+    shared = [argument for argument in settings if group_of(argument) in SHARED]
     if options.models is not None:
         selection = _given_runs(options, training)
     else:
@@ -56,11 +56,6 @@ def compare(arguments: list[str]) -> None:
     _measure(options, selection, shlex.join(["nmt-compare", *arguments]))
     if selection.failure is not None:
         raise selection.failure
-
-
-def _group(argument: str) -> str:
-    """Return the first part of the setting's key, such as ``attention`` for ``attention.slots=8``."""
-    return key_of(argument).partition(".")[0]
 
 
 class _Selection(NamedTuple):

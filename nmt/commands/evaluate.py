@@ -14,7 +14,6 @@ from nmt.commands.options import (
     command,
     load_model,
     refuse_both,
-    require_attention,
     require_with,
     translate_lines,
     warn_of_line,
@@ -127,7 +126,7 @@ def _score_texts(options: EvaluateOptions) -> dict[str, Any]:
         golds = None if options.links is None else read_gold(options.links, sentences)
         translator = load_model(options.model, replace(options.load_settings, engine=options.engine))
         if golds is not None:
-            require_attention(translator, f"links={options.links}")
+            translator.require_attention(f"links={options.links}")
             _ = translator.trained  # links need torch: if it is missing, the error comes before the translations
         translations = translate_lines(translator, texts, options.search, on_failure=warn_of_line(source, EMPTY))
         if golds is not None:

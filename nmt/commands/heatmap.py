@@ -15,7 +15,6 @@ from nmt.commands.options import (
     ModelOptions,
     command,
     load_model,
-    require_attention,
     translate_lines,
     warn_of_line,
 )
@@ -103,7 +102,7 @@ def heatmap(options: HeatmapOptions) -> None:
     pairs = _read(options)
     engine = "torch" if options.forced else options.engine
     translator = load_model(options.model, replace(options.load_settings, engine=engine))
-    require_attention(translator, f"model={options.model}")
+    translator.require_attention(f"model={options.model}")
     folder = Path(options.output)
     require_own(folder, fix=FIX)
     # All alignments come before the folder: a model may have nothing to draw.

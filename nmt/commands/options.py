@@ -141,12 +141,6 @@ def load_model(folder: str | list[str], settings: LoadSettings) -> Translator:
     return Translator(model)
 
 
-def require_attention(translator: Translator, setting: str) -> None:
-    """Raise UserError if the model has no attention; ``setting`` is the argument that needs alignments."""
-    if not translator.attention.reads_source:
-        raise UserError(f"{setting}: needs alignments, but this model has no attention; use another model")
-
-
 def refuse_same_files(paths: Mapping[str, str | None]) -> None:
     """Raise UserError if two of the settings name one file, which the command would overwrite."""
     keys: dict[str, str] = {}

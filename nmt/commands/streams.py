@@ -48,12 +48,8 @@ def full_groups(path: str | None) -> Iterator[list[str]]:
     return _grouped(line for group in input_groups(path) for line in group)
 
 
-def line_counter(path: str | None) -> Callable[[], float | None]:
-    """Return a function that counts the lines of a regular file that is not compressed; None for others."""
-    return partial(_count_lines, path)
-
-
-def _count_lines(path: str | None) -> float | None:
+def count_lines(path: str | None) -> float | None:
+    """Return the number of lines of a regular file that is not compressed; None for others."""
     if path is None or path.endswith(COMPRESSED) or not os.path.isfile(path):
         return None
     with open(path, "rb") as file:

@@ -16,11 +16,10 @@ from nmt.commands.options import (
     load_model,
     refuse_both,
     refuse_same_files,
-    require_attention,
     translate_lines,
     warn_of_line,
 )
-from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, line_counter, line_writer
+from nmt.commands.streams import STDIN, count_lines, full_groups, input_groups, is_stdout, line_writer
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
 from nmt.inference.sentences import say_split
@@ -118,11 +117,11 @@ def translate(options: TranslateOptions) -> None:
         prefixes = None if options.prefix is None else list(read_lines(options.prefix))
         translator = load_model(options.model, options.load_settings)
         if options.format != "text":
-            require_attention(translator, f"format={options.format}")
+            translator.require_attention(f"format={options.format}")
             _translate_page(translator, options, write)
             return
         if write_links is not None:
-            require_attention(translator, f"alignments={options.alignments}")
+            translator.require_attention(f"alignments={options.alignments}")
         if options.workers is None:
             results: Iterator[Done] = files.enter_context(closing(_translated(translator, options, prefixes)))
         else:
@@ -212,7 +211,7 @@ def shown(results: Iterable[Done], path: str | None, *, on_terminal: bool = True
 
     ``on_terminal`` is false where results are printed on the same terminal.
     """
-    progress = Progress(total=line_counter(path), on_terminal=on_terminal)
+    progress = Progress(total=lambda: count_lines(path), on_terminal=on_terminal)
     done = split_lines = 0
     lost = LostTexts()
     for result in results:

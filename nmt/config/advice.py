@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nmt.config.overrides import key_of
+from nmt.config.overrides import group_of
 from nmt.data.sources import DataSettings, PreparedData
 
 EXPERIMENTS = {"little": 3_000, "medium": 20_000}
@@ -18,7 +18,7 @@ CHOICES |= {"schedule", "training"}
 def advice(data: DataSettings | PreparedData, arguments: Sequence[str], pairs: int) -> str | None:
     """Return a line that names the experiment for own text of so few ``pairs``; None if ``arguments`` have settings."""
     generated = not isinstance(data, PreparedData) and data.block["_target_"] in GENERATED
-    if generated or not CHOICES.isdisjoint(key_of(argument).partition(".")[0] for argument in arguments):
+    if generated or not CHOICES.isdisjoint(map(group_of, arguments)):
         return None
     name = next((name for name, limit in EXPERIMENTS.items() if pairs < limit), None)
     problem = f"data: {pairs:,} training pairs need smaller batches and more epochs than the default"

@@ -74,6 +74,11 @@ def key_of(argument: str) -> str:
     return argument.partition("=")[0].lstrip("+~").removeprefix(INSIDE)
 
 
+def group_of(argument: str) -> str:
+    """Return the first part of the setting's key, such as ``attention`` for ``attention.slots=8``."""
+    return key_of(argument).partition(".")[0]
+
+
 def choice_inside(argument: str) -> str:
     """Return ``encoder.self_attention=name`` as Hydra writes the choice of a block that is inside another one."""
     is_choice = re.fullmatch(r"(encoder|decoder)\.self_attention=(?!null$)[\w/,-]+", argument)
@@ -266,7 +271,7 @@ def _merge(tree: dict[str, Any], other: dict[str, Any]) -> None:
 def _unused(schema: type[Any], config: Mapping[str, Any], overrides: Mapping[str, str], file: Path) -> Iterator[str]:
     """Yield a message for each override that changes a setting of ``file`` whose owners are not given."""
     for key, text in overrides.items():
-        group = key.partition(".")[0]
+        group = group_of(key)
         owners = getattr(schema, "OWNERS", {}).get(group, ())
         if owners and all(config[owner] is None for owner in owners) and config[group] != _load(file, {}, {})[group]:
             names = " or ".join(f"{owner}=" for owner in owners)

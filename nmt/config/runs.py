@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config.advice import advice
 from nmt.config.compose import TEXT_CHANGES, composed_tree, join_options, to_yaml, train_config
-from nmt.config.overrides import UNRELATED, flatten, key_of, read_yaml
+from nmt.config.overrides import UNRELATED, flatten, group_of, key_of, read_yaml
 from nmt.data.sources import PreparedData
 from nmt.errors import UserError, print_message
 from nmt.files.atomic import make_folder, write_bytes, write_lines
@@ -110,8 +110,7 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
 
 def _describes_run(arguments: Sequence[str]) -> bool:
     """Return whether the arguments do more than name a run and say how long it trains: the name may be mistyped."""
-    groups = {key_of(argument).partition(".")[0] for argument in arguments}
-    return bool(groups - {*UNRELATED, "training"})
+    return not {*map(group_of, arguments)} <= {*UNRELATED, "training"}
 
 
 def new_run(folder: Path, arguments: Sequence[str], launch: Launch | None, *, any_name: bool) -> Start:

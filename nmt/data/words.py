@@ -32,11 +32,6 @@ def overlaps(spans: Sequence[Span], parts: Iterable[Span]) -> list[range]:
     return [range(first, max(first, bisect_left(starts, stop))) for first, stop in firsts]
 
 
-def overlapping(spans: Sequence[Span], start: int, stop: int) -> range:
-    """Return the numbers of the ``spans``, which are in order, that have characters between ``start`` and ``stop``."""
-    return overlaps(spans, [(start, stop)])[0]
-
-
 def words_of(line: str, parts: Iterable[Span]) -> list[range]:
     """Return the numbers of the words of a line that each part of it has characters of."""
     return overlaps(word_positions(line), parts)

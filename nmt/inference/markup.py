@@ -11,7 +11,7 @@ from math import inf
 from typing import NamedTuple
 
 from nmt.alignment.word_weights import aligned_units
-from nmt.data.words import overlapping
+from nmt.data.words import overlaps
 from nmt.inference.steps import Steps
 from nmt.inference.terms import core_span, insertion_index
 from nmt.inference.translation import Translation
@@ -315,7 +315,7 @@ class _Placement:
 
     def _covered(self, element: Element) -> range:
         start, stop = element.first.at, element.last.at
-        return overlapping(self.source, start, stop) if start < stop else range(0)
+        return overlaps(self.source, [(start, stop)])[0] if start < stop else range(0)
 
     def _run(self, gains: Sequence[float], low: int, side: int) -> tuple[int, int]:
         """Return the run of units from ``low`` with the largest sum of ``gains``; with a ``side``, it begins there."""

@@ -155,8 +155,8 @@ class Translator(Reader):
         groups before it, and before the next one is taken: send it when the next lines may take long to arrive. Rows
         are counted from 0 over all groups, also in ``prefixes``. See ``translate``.
         """
-        if markup and not self.attention.reads_source:
-            raise UserError("markup: tags need alignments, but this model has no attention; translate plain text")
+        if markup:
+            self.require_attention("markup=True")
         if markup and prefixes is not None:
             raise UserError("markup: a prefix is plain text; remove the prefixes, or translate plain text")
         numbered = enumerate(iterable(groups, "groups", what="lists of lines"))
@@ -386,7 +386,7 @@ class Translator(Reader):
 
     def align(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[frozenset[Link]]:
         """Return links (source word, target word), counted from 0, of each (source, translation) pair."""
-        self._require_attention()
+        self.require_attention("align")
         _ = self.trained  # raises UserError without torch, which the next import needs
         from nmt.inference.forced_decoding import forced_links
 
@@ -446,7 +446,7 @@ class Translator(Reader):
         from nmt.alignment.heatmap import Heatmap
         from nmt.alignment.word_weights import display_pieces, display_weights
 
-        self._require_attention()
+        self.require_attention("heatmap")
         if granularity not in ("word", "piece"):
             raise TypeError(f"granularity={granularity!r}: must be 'word' or 'piece'")
         if links is not None and (target is None or granularity == "piece"):
@@ -467,9 +467,10 @@ class Translator(Reader):
         outlined = None if gold is None else gold.sure | gold.possible
         return Heatmap(**display._asdict(), title=title, gold=outlined)
 
-    def _require_attention(self) -> None:
+    def require_attention(self, setting: str) -> None:
+        """Raise UserError if the model has no attention; ``setting`` is what needs alignments."""
         if not self.attention.reads_source:
-            raise UserError("this model has no attention, so it has no alignments; use a model with attention")
+            raise UserError(f"{setting}: needs alignments, but this model has no attention; use another model")
 
 
 def _choice_step(options: SearchOptions, line: str) -> Steps:

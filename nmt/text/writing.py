@@ -11,12 +11,11 @@ from typing import Any, Literal
 class LazyPattern:
     """A regular expression that is compiled on first use: large character classes take up to 5 ms each."""
 
-    def __init__(self, pattern: str, flags: int = 0) -> None:
+    def __init__(self, pattern: str) -> None:
         self.pattern = pattern
-        self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(re.compile(self.pattern, self._flags), name)
+        method = getattr(re.compile(self.pattern), name)
         setattr(self, name, method)
         return method
 
