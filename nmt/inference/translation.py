@@ -39,8 +39,9 @@ class Translation:
     """One translation of one line.
 
     ``log_prob`` is the sum of the tokens' natural log-probabilities, ``</s>`` included. ``score`` is ``log_prob``
-    divided by the length penalty of the search. ``alignment`` (T, S) holds the raw attention weights, one row per
-    target token and one column per source token, both with ``</s>``; None if it was not requested.
+    divided by the length penalty of the search, minus the coverage penalty. ``alignment`` (T, S) holds the raw
+    attention weights, one row per target token and one column per source token, both with ``</s>``; None if it was not
+    requested.
     ``source`` is the line, and ``source_spans`` and ``spans`` give the part of it, or of ``text``, that each token
     spells, without ``</s>``. All are empty without an alignment. ``n_best`` lists the best translations of the line,
     this one first.
