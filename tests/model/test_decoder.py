@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 import torch
 from model.small_models import LENGTHS, SHAPES, build, recurrent, sources, targets
-from torch import nn
 
-from nmt.attention import LuongAttention
-from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.model.encoder import Final
 
 
@@ -95,34 +92,9 @@ def test_decoder_layers_start_from_encoder_layers(encoder_layers: int, layers: i
             torch.testing.assert_close(torch.cat(start.layers[layer], dim=2)[:, 0], expected)
 
 
-@pytest.mark.parametrize("unit", ["LSTM", "GRU"])
-def test_parts_of_sources_have_the_states_of_one_call(unit: str) -> None:
-    model = build(recurrent(unit=unit, bidirectional=False))
-    embedded, mask = model.embedding(sources()[0]), torch.ones(3, 5, dtype=torch.bool)
-    expected, end = model.encoder(embedded, mask)
-    parts, state = [], None
-    for part, part_mask in zip(embedded.split(2, dim=1), mask.split(2, dim=1), strict=True):
-        states, state = model.encoder(part, part_mask, state)
-        parts.append(states)
-    torch.testing.assert_close(torch.cat(parts, dim=1), expected)
-    torch.testing.assert_close(state.hidden, end.hidden)
-
-
 def test_bidirectional_encoder_cannot_continue() -> None:
     model = build(recurrent())
     ids, mask = sources()
     _, final = model.encoder(model.embedding(ids), mask)
     with pytest.raises(ValueError, match="encoder.bidirectional=true: cannot continue a source"):
         model.encoder(model.embedding(ids), mask, final)
-
-
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_sizes_that_do_not_match_are_rejected(device: str) -> None:
-    attention = LuongAttention(state_size=6, query_size=6)
-    sizes = {"state_size": 6, "hidden_size": 6}
-    with torch.device(device):
-        with pytest.raises(ValueError, match=r"^encoder\.hidden_size=7: must be even .*; use 8"):
-            LSTMEncoder(embedding_size=4, hidden_size=7)
-        LSTMEncoder(embedding_size=4, hidden_size=7, bidirectional=False)
-        with pytest.raises(ValueError, match=r"^decoder\.tied=true: .* 6 inputs, but embeddings\.size=4; make"):
-            LSTMDecoder(embedding=nn.Embedding(9, 4), attention=attention, **sizes, tied=True)

@@ -11,11 +11,9 @@ from builders import random_model, tiny_config
 from model.small_models import ATTENTIONS, LENGTHS, build, sources, targets, transformers
 from torch import Tensor, nn
 
-from nmt.attention import LuongAttention, MemoryAttention, NoAttention
+from nmt.attention import MemoryAttention
 from nmt.attention.base import Memory
-from nmt.attention.layers import LayeredAttention
 from nmt.errors import UserError
-from nmt.model import TransformerDecoder, TransformerEncoder
 from nmt.model.transformer import sinusoids
 
 
@@ -116,20 +114,6 @@ def test_dropout_applies_to_inputs_and_to_every_part_of_a_layer(monkeypatch: pyt
     # Vaswani et al. (2017), §5.4: the inputs, and the result of each part. Encoder layers have two parts, decoder
     # layers three.
     assert len(calls) == 1 + 2 * 2 + 1 + 2 * 3
-
-
-def test_sizes_that_do_not_match_are_rejected() -> None:
-    attention = LayeredAttention(layers=[LuongAttention(state_size=8, query_size=8)] * 3)
-    settings = {"embedding": nn.Embedding(9, 6), "attention": attention}
-    with pytest.raises(ValueError, match=r"^encoder\.heads=3: must divide encoder\.hidden_size=8; change"):
-        TransformerEncoder(embedding_size=6, hidden_size=8, heads=3)
-    with pytest.raises(ValueError, match=r"^decoder\.heads=3: must divide decoder\.hidden_size=8; change"):
-        TransformerDecoder(**settings, hidden_size=8, heads=3)
-    with pytest.raises(ValueError, match=r"^decoder\.tied=true: .* 8 inputs, but embeddings\.size=6; make"):
-        TransformerDecoder(**settings, hidden_size=8, tied=True)
-    nothing = LayeredAttention(layers=[NoAttention(state_size=8, query_size=8)])
-    with pytest.raises(ValueError, match=r"^attention=NoAttention: has no contexts.*; choose another"):
-        TransformerDecoder(embedding=nn.Embedding(9, 6), attention=nothing, hidden_size=8)
 
 
 def test_a_self_attention_that_is_not_a_class_is_refused() -> None:
