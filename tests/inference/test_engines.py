@@ -91,8 +91,11 @@ def assert_one_call_equals_single_steps(translator: Translator) -> None:
 def test_engines_agree(name: str, exported_model: Callable[[str], Path]) -> None:
     folder = exported_model(name)
     by_torch = Translator.load(folder, engine="torch", device="cpu")
+    exact = by_onnx(folder)
     for options in SEARCHES:
-        assert_equal_translations(by_torch, by_onnx(folder), options)
+        assert_equal_translations(by_torch, exact, options)
+        steps, one_call = (exact.translate(LINES[:1], options, alignments=kept)[0].n_best for kept in (True, False))
+        assert [best.score for best in one_call] == pytest.approx([best.score for best in steps], rel=1e-6)
     for engine in ENGINES:
         assert_one_call_equals_single_steps(by_onnx(folder, engine))
     rounded = by_onnx(folder, "onnx-int8")
