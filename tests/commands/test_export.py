@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +12,13 @@ import pytest
 from builders import expect_error, refusal
 from commands.processes import LATER, MAIN, finish, run_without_torch
 from commands.texts import TEXT, Call
-from small_text import SETTINGS
 
 from nmt.commands.evaluate import evaluate
 from nmt.commands.export import export
 from nmt.commands.heatmap import heatmap
 from nmt.commands.translate import translate
-from nmt.data.filters import Filters
-from nmt.data.links import Pair
-from nmt.inference.model_folder import load_folder
 from nmt.inference.onnx.model import exported_engines
 from nmt.inference.translator import Translator
-from nmt.text.prepare import prepare
-from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.thorough
 
@@ -93,25 +86,6 @@ def test_an_export_of_one_engine_makes_it_the_default(exported: Path, tmp_path: 
     assert exported_engines(run) == ["onnx-int8"] and Translator.load(run).texts(["a cat", "the dog"]) == expected
     expect_error("engine", Translator.load, run, engine="onnx")
     refusal(Translator.load, (run / "onnx").rename(tmp_path / "graphs"), engine="torch")
-
-
-def test_a_shortlist_is_learned_from_the_text_of_the_run(make_model: Callable[..., Path], call: Call) -> None:
-    model = make_model("MemoryAttention", slots=3)
-    trained = load_folder(model)
-    pairs = [Pair("the dog sees a cat", "der hund sieht eine katze"), Pair("a red house", "ein rotes haus")]
-    words = [f"model={model}", "engine=onnx", "shortlist=5"]
-    other = Tokenizer.train(["quite another text"], vocab_size=280)
-    for tokenizers in ((other, other), (trained.source, trained.target)):
-        shutil.rmtree(model / "data", ignore_errors=True)
-        prepare({"train": pairs}, Filters(), SETTINGS, model / "data", tokenizers=tokenizers)
-        if other in tokenizers:
-            expect_error("shortlist", export, words)
-    export(words)
-    lines, error = call(translate, f"model={model}", "shortlist=true", stdin=TEXT)
-    assert error == "engine: onnx\n" and len(lines) == 4
-    listed = {piece for pair in pairs for piece in trained.target.pieces(trained.target.encode(pair.target))}
-    translations = Translator.load(model, engine="onnx", shortlist=True).translate(["the dog", "a house"])
-    assert {piece for translation in translations for piece in translation.tokens} <= {*listed, "</s>"}
 
 
 @pytest.mark.parametrize("engine", ["auto", "onnx-int8"])

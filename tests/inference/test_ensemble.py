@@ -67,8 +67,9 @@ def test_best_pieces_are_the_first_of_all_in_order(k: int, impossible: float) ->
 
 
 @pytest.mark.thorough
-@METHODS
-@pytest.mark.parametrize("engine", ["torch", *ENGINES])
+@pytest.mark.parametrize(
+    ("method", "engine"), [*((method, "torch") for method in SEARCHES), *(("beam", engine) for engine in ENGINES)]
+)
 def test_scores_are_means_and_do_not_depend_on_the_batch(
     exported_model: Callable[[str], Path], method: str, engine: Any
 ) -> None:
