@@ -37,8 +37,9 @@ def folder(exported_model: Callable[[str], Path]) -> Path:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("engine", ["torch", *ENGINES])
-@pytest.mark.parametrize("method", SEARCHES)
+@pytest.mark.parametrize(
+    ("method", "engine"), [*((method, "torch") for method in SEARCHES), *(("beam", engine) for engine in ENGINES)]
+)
 def test_translation_begins_with_its_prefix_in_every_batch(folder: Path, engine: str, method: str) -> None:
     translator = Translator.load(folder, engine=engine, device="cpu", threads=1)
     options = SEARCHES[method]
