@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 
-import nmt.training.report  # noqa: F401 - before tests/saved_time.py changes it
+from nmt.training import report
 
 sys.path.insert(0, str(Path(__file__).parent))
+PICTURES = {name: getattr(report, name) for name in ("draw_curves", "draw_heatmap", "save_figure")}
+"""The functions that draw, before tests/saved_time.py replaces them."""
 
 
 @pytest.fixture
@@ -42,12 +44,14 @@ def stopped(run: Path, stopped_once: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def finished_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run. Only for copying."""
+    """The folder of a finished run, with its pictures. Only for copying."""
     from tiny import SMALL
 
     from nmt.commands.train import train
 
-    with chdir(folder := tmp_path_factory.mktemp("finished")):
+    with chdir(folder := tmp_path_factory.mktemp("finished")), pytest.MonkeyPatch.context() as patch:
+        for name, function in PICTURES.items():
+            patch.setattr(report, name, function)
         train(SMALL)
     return folder / "runs" / "demo"
 

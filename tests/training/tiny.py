@@ -152,7 +152,6 @@ def check_resumed(words: Sequence[str], stops: Sequence[int], *, killed_after: i
     run = Path("runs/demo")
     with pytest.MonkeyPatch.context() as patch:
         batches = record_batches(patch)
-        patch.setattr("nmt.training.report.draw", lambda *_: None)
         train([*words, "name=whole"])
         expected = batches.copy()
         batches.clear()
