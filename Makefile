@@ -53,8 +53,8 @@ reference: $(STAMP)
 site: $(DOCS_STAMP)
 	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky --jobs 2 docs docs/_build/html
 
-wheel: $(STAMP)
-	rm -rf dist && $(BIN)/python -m build --wheel
+wheel: | $(BIN)/python
+	rm -rf dist && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 # Write constraints.txt again with uv. UPGRADE=--upgrade takes the newest versions. torch itself pins its CUDA packages.
 lock:
