@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import expect_error, write_lines
-from commands.processes import MAIN, start
 from commands.texts import SOURCE, Call, Printed
 
 from nmt.alignment.word_weights import word_weights
@@ -47,13 +49,26 @@ def test_pairs_before_a_wrong_line_are_aligned(
     assert len(first.split()) == 2 and not blank
 
 
-@pytest.mark.thorough
-def test_pairs_of_stdin_are_aligned_as_they_arrive(model: Path) -> None:
-    with start(MAIN.format("align"), [f"model={model}", "threads=1"]) as process:
-        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-        for _ in range(2):
-            process.stdin.write(b"the dog\tder Hund\n")
-            process.stdin.flush()
-            assert len(process.stdout.readline().split()) == 2
-        process.stdin.close()
-        assert (process.stdout.read(), process.stderr.read(), process.wait()) == (b"", b"", 0)
+def test_pairs_of_stdin_are_aligned_as_they_arrive(
+    model: Path, printed: Callable[[], Printed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links: list[str] = []
+
+    class SlowWriter(io.RawIOBase):
+        """Writes a pair after it has seen the links of the pair before."""
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            links.extend(printed().lines)
+            assert len(links) == len(given)
+            given.append(pair)
+            buffer[: len(pair)] = pair
+            return len(pair) * (len(given) < 4)
+
+    given: list[bytes] = []
+    pair = b"the dog\tder Hund\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(SlowWriter())))
+    align([f"model={model}"])
+    assert [len(line.split()) for line in links] == [2, 2, 2]

@@ -65,10 +65,10 @@ def test_signal_finishes_the_requests_that_have_arrived(model: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="sets the limit of another process")
-def test_server_without_a_free_file_shows_no_traceback_and_recovers(model: Path) -> None:
+def test_server_without_a_free_file_shows_no_traceback_and_recovers(exported: Path) -> None:
     import resource
 
-    with server_of(model) as (process, url):
+    with server_of(exported, "engine=onnx") as (process, url):
         host, port = url.removeprefix("http://").split(":")
         files = len(os.listdir(f"/proc/{process.pid}/fd")) + 10
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (files, files))
@@ -80,8 +80,8 @@ def test_server_without_a_free_file_shows_no_traceback_and_recovers(model: Path)
 
 
 @pytest.mark.thorough
-def test_server_ends_while_a_request_that_took_too_long_is_translated(model: Path) -> None:
-    with server_of(model, "search.beam_size=100", "timeout_s=0.5") as (process, url):
+def test_server_ends_while_a_request_that_took_too_long_is_translated(exported: Path) -> None:
+    with server_of(exported, "engine=onnx", "search.beam_size=100", "timeout_s=0.5") as (process, url):
         with pytest.raises(urllib.error.HTTPError, match="503"):
             translate_many(url)
         process.send_signal(signal.SIGTERM)

@@ -210,8 +210,8 @@ def test_a_source_too_long_for_the_attention_is_named(short_model: Path, files: 
 
 
 @pytest.mark.thorough
-def test_slow_writer_gets_each_line_at_once_and_closed_pipe_is_silent(model: Path) -> None:
-    child = start(PROGRAM, [f"model={model}", "threads=1"], bufsize=0)
+def test_slow_writer_gets_each_line_at_once_and_closed_pipe_is_silent(exported: Path) -> None:
+    child = start(PROGRAM, [f"model={exported}", "engine=onnx", "threads=1"], bufsize=0)
     assert child.stdin and child.stdout and child.stderr
     watchdog = threading.Timer(60, child.kill)
     watchdog.start()
@@ -235,9 +235,10 @@ def test_slow_writer_gets_each_line_at_once_and_closed_pipe_is_silent(model: Pat
     ],
 )
 def test_closed_and_redirected_streams_lose_no_line(
-    script: str, words: list[str], lines: int, model: Path, tmp_path: Path
+    script: str, words: list[str], lines: int, exported: Path, tmp_path: Path
 ) -> None:
-    code, _, error = finish(PROGRAM, [f"model={model}", *words], script, b"a cat\n\na dog\n", cwd=tmp_path)
+    words = [f"model={exported}", "engine=onnx", *words]
+    code, _, error = finish(PROGRAM, words, script, b"a cat\n\na dog\n", cwd=tmp_path)
     written = (tmp_path / "out").read_text().splitlines()
     assert (code, error, len(written)) == (0, b"", lines)
     assert lines == 3 or (written[0], written[-1]) == ("before", "after")
