@@ -30,8 +30,10 @@ def block(attention: str) -> dict[str, Any]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("device", ["cpu", GPU])
-@pytest.mark.parametrize("input_feeding", [False, True], ids=["unfed", "fed"])
+@pytest.mark.parametrize(
+    ("device", "input_feeding"),
+    [("cpu", False), *(pytest.param("cuda", feeding, marks=GPU.marks) for feeding in (False, True))],
+)
 @pytest.mark.parametrize("attention", STEMS)
 def test_losses_are_those_of_double_precision_on_the_cpu(
     attention: str, input_feeding: bool, device: str, monkeypatch: pytest.MonkeyPatch

@@ -55,7 +55,8 @@ def test_wrong_target_is_refused(choice: str, target: str) -> None:
 def test_untrusted_package_is_not_even_imported(package: str, group: str) -> None:
     place, choice = group.partition(".")[0], {"attention.inner": "multi_head", "data": "copy"}.get(group)
     choices = [f"{place}={choice}"] if choice else []
-    for trust in ([], ["trust=[other]"], ["trust=[min]"], ["trust=[mine.other]"]):
+    others = ["trust=[other]"], ["trust=[min]"], ["trust=[mine.other]"]
+    for trust in [[], *(others if group == "data" else ())]:
         text = refusal(train_config, [*choices, f"{group}._target_=mine.Unrelated", *trust])
         assert text.startswith(f"{group}._target_=mine.Unrelated: ")
     assert package not in sys.modules

@@ -27,8 +27,9 @@ def texts(translations: list[Translation]) -> list[list[str]]:
     return [[best.text for best in translation.n_best] for translation in translations]
 
 
-@pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize(
+    ("feature", "search"), [*((feature, "beam") for feature in FEATURES), *(("all", search) for search in SEARCHES)]
+)
 def test_texts_depend_on_neither_alignments_nor_other_lines(feature: str, search: str) -> None:
     translator = random_translator(kind="spm-default", unknown_bias=4 * ("replace_unknown" in FEATURES[feature]))
     options = replace(SEARCHES[search], **FEATURES[feature])
@@ -42,8 +43,9 @@ def test_texts_depend_on_neither_alignments_nor_other_lines(feature: str, search
         assert texts(others) == texts(translations)
 
 
-@pytest.mark.parametrize("search", [*SEARCHES, "sampled mbr"])
-@pytest.mark.parametrize("language", ["en", None])
+@pytest.mark.parametrize(
+    ("search", "language"), [("beam", None), *((search, "en") for search in [*SEARCHES, "sampled mbr"])]
+)
 def test_steps_change_nothing_where_they_have_nothing_to_do(search: str, language: str | None) -> None:
     """A glossary without a term of the line, unknown words without any, and markup without a tag."""
     translator = random_translator(kind="spm-default", unknown_bias=-100)

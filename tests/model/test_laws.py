@@ -14,7 +14,8 @@ from nmt.model import Seq2Seq
 
 SINGLE_HEADS = ("none", "bahdanau", "luong", "memory", "covariance")
 MODELS: dict[str, dict[str, Any]] = {
-    **{f"{name}, {shape}": recurrent(name, **shape) for name in SINGLE_HEADS for shape in SHAPES},
+    **{f"luong, {shape}": recurrent("luong", **shape) for shape in SHAPES},
+    **{f"{name}, {shape}": recurrent(name, **shape) for name in SINGLE_HEADS for shape in SHAPES[2:16:5]},
     **{f"{name}, one direction": recurrent(name, bidirectional=False) for name in SINGLE_HEADS},
     "memory, GRU, one direction": recurrent("memory", unit="GRU", bidirectional=False),
     **{
