@@ -91,9 +91,7 @@ def lost_step(kept_text: KeptText, glossary: Glossary | None, *, markup: bool) -
 
 
 def _split(page: str) -> tuple[str, Sequence[str]]:
-    """Return the text and the tags of HTML."""
-    from html import unescape
+    """Return the text of HTML that is translated, and all tags."""
+    from nmt.inference.markup import MARKUP, Fragment
 
-    from nmt.inference.markup import MARKUP
-
-    return unescape(MARKUP.sub("", page)), MARKUP.findall(page)
+    return Fragment.read(page).plain, MARKUP.findall(page)

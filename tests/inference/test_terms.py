@@ -268,7 +268,7 @@ def test_lost_texts_are_counted_on_both_sides() -> None:
     ]
     translations = translator.translate(lines, replace(BEAM, terms=TERMS))
     assert not any(translation.lost for translation in translations)
-    lines = ["a <b>{x}</b> two dogs", "<code>x</code> dogs"]
+    lines = ["a <b>{x}</b> two dogs", "<code>x</code> dogs", "<kbd>two g</kbd> dogs"]
     assert not any(best.lost for best in translator.translate(lines, replace(BEAM, terms=TERMS), markup=True))
 
 
