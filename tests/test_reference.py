@@ -15,6 +15,8 @@ from generator import configuration
 from generator.names import markdown, signature
 
 import nmt
+from nmt.attention.base import Attention, Memory
+from nmt.search.options import SearchOptions
 
 ROOT = Path(__file__).parents[1]
 CONF = ROOT / "conf"
@@ -99,6 +101,8 @@ def test_reference_has_every_name_of_the_package() -> None:
     page = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
     titles = set(re.findall(r"^### ([\w.]+)$", page, re.MULTILINE))
     assert titles >= {*nmt.__all__} - {"__version__"}
+    described = set(re.findall(r"^- `(\w+)`: .", page, re.MULTILINE))  # "It sets the attributes below"
+    assert described >= {*SearchOptions.__annotations__, *Memory.__annotations__, *Attention.__annotations__}
 
 
 def test_signature_has_annotations_as_they_are_written() -> None:

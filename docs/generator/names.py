@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Iterable, Iterator
 from inspect import Parameter
+from itertools import pairwise
 from pathlib import Path
 from pkgutil import resolve_name
 from types import FunctionType
@@ -53,7 +55,25 @@ def entry(owner: Any, name: str) -> Iterator[str]:
     yield from [f"### {title}", ""]
     if callable(thing) and not name.endswith("()"):
         yield from ["```py", signature(title, thing), "```", ""]
-    yield from [*markdown(inspect.getdoc(thing) or ""), f"[{path}](../../{path})", ""]
+    yield from markdown(inspect.getdoc(thing) or "")
+    if inspect.isclass(thing) and (described := [*attributes(thing)]):
+        yield from [*described, ""]
+    yield from [f"[{path}](../../{path})", ""]
+
+
+def attributes(owner: type) -> Iterator[str]:
+    """Yield a line for each attribute of a class that a comment ``#:`` or a docstring below describes."""
+    source = inspect.getsource(owner)
+    [body] = ast.parse(source).body
+    assert isinstance(body, ast.ClassDef)
+    for node, after in pairwise([*body.body, ast.Pass()]):
+        if isinstance(node, ast.AnnAssign):
+            last = source.splitlines()[(node.end_lineno or 0) - 1]
+            text = last.partition("#: ")[2]
+            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                text = str(after.value.value)
+            if text:
+                yield f"- `{ast.unparse(node.target)}`: {escape(' '.join(text.split()))}"
 
 
 def signature(title: str, thing: Any) -> str:
