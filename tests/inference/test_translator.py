@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import forced_log_prob, random_trained, self_attention, tiny_config
+from builders import random_trained, self_attention, tiny_config
 
 from nmt.config.compose import train_config
 from nmt.config.overrides import config_dir
@@ -60,23 +60,6 @@ def test_score_equals_forced_decoding(name: str, feeding: bool) -> None:
             assert translation.score == pytest.approx(translation.log_prob / ((5 + len(tokens)) / 6) ** 0.7, abs=1e-6)
             assert sum(translation.token_log_probs) == pytest.approx(translation.log_prob)
             np.testing.assert_allclose(translation.alignment, forced.alignment, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", [*ATTENTIONS, *TRANSFORMERS])
-def test_translation_and_forced_decoding_do_not_depend_on_the_batch(name: str) -> None:
-    translator = Translator(trained(name), max_tokens=30)
-    options = SearchOptions(max_length=9)
-    *translated, blank = translator.translate([*LINES, ""], options)
-    assert blank.text == "" and blank.alignment is None
-    forced = force_decode(translator, LINES, LINES[::-1])
-    for source, target, *together in zip(LINES, LINES[::-1], translated, forced, strict=True):
-        best = together[0]
-        assert best.log_prob == pytest.approx(forced_log_prob(translator, source, best.tokens), rel=1e-4)
-        alone = [*translator.translate([source], options), *force_decode(translator, [source], [target])]
-        for batched, single in zip(together, alone, strict=True):
-            assert (single.source_tokens, single.tokens) == (batched.source_tokens, batched.tokens)
-            assert single.log_prob == pytest.approx(batched.log_prob)
-            np.testing.assert_allclose(single.alignment, batched.alignment, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -125,12 +125,14 @@ def test_run_that_was_moved_keeps_its_best_model(stopped: Path, monkeypatch: pyt
 @pytest.mark.thorough
 def test_run_that_ended_by_patience_trains_no_further(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.max_epochs=9"]
+    names, run = ["runs=elsewhere", "name=it's mine"], run.parents[1] / "elsewhere" / "it's mine"
     with monkeypatch.context() as patch:
         patch.setattr("nmt.training.run.report", _interrupted)
         with pytest.raises(KeyboardInterrupt):
-            train([*SMALL, *words])
-    train(["resume=true"])
+            train([*SMALL, *words, *names])
+    train([*names, "resume=true"])
     assert len(metrics(run, "valid_loss")) == summary(run)["epochs"] == 2
+    refuse([*names, "resume=true", "training.max_epochs=12"], "has finished; start a new")
 
 
 def _interrupted(*_: Any) -> None:
