@@ -164,7 +164,9 @@ def _translated(options: DistillOptions, translator: Translator, shards: ExitSta
 def _write(rows: Rows, distillation: Distillation, folder: Path, *, add_original: bool) -> int:
     """Write both files, and return how many pairs they have."""
     written = 0
-    with line_writer(str(folder / FILES[0])) as write_source, line_writer(str(folder / FILES[1])) as write_target:
+    with ExitStack() as files:
+        writers = (line_writer(str(folder / name), keep=False) for name in FILES)
+        write_source, write_target = map(files.enter_context, writers)
         for pair, lines in rows:
             chosen = distillation.target(pair.target, lines)
             targets = ([] if chosen is None else [chosen]) + [pair.target] * add_original

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import write_lines
-from commands.texts import Call
+from builders import expect_error, write_lines
+from commands.texts import Call, Printed
 from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
@@ -70,6 +71,13 @@ def test_of_a_finished_list_the_nearest_translation_is_taken(files: Path, call: 
     write_lines("tgt", ["one", "two"])
     call(distill, "src=src", "tgt=tgt", "translations=out", "output=o")
     assert Path("o", "train.tgt").read_text("utf-8") == "on\ntwo\n"
+
+
+def test_an_error_names_no_file_that_is_deleted(files: Path, printed: Callable[[], Printed]) -> None:
+    for name, lines in (("src", "ab"), ("tgt", "ab"), ("out", "a")):
+        write_lines(name, lines)
+    expect_error("translations", distill, ["src=src", "tgt=tgt", "translations=out", "output=o"])
+    assert printed().error == "" and not {"o", "o.shards"} & {*os.listdir()}
 
 
 @pytest.mark.thorough
