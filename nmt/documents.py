@@ -48,17 +48,12 @@ def split_text(text: str, form: Format) -> Segments:
     """Return the segments of a text: its lines, or in HTML what stands between tags that end a sentence."""
     parts = list[str]()
     indices = list[int]()
-    for part, is_text in _html_parts(text) if form == "html" else _lines(text):
+    for part, is_text in _html_parts(text) if form == "html" else ((line, True) for line in LINE.findall(text)):
         before, core, after = EDGES.fullmatch(part).groups() if is_text else ("", "", part)  # type: ignore[union-attr]
         if core:
             indices.append(len(parts) + 1)
         parts += [before, core, after]
     return Segments(parts, indices)
-
-
-def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    for line in LINE.findall(text):
-        yield line, True
 
 
 def _html_parts(text: str) -> Iterator[tuple[str, bool]]:

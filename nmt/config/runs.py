@@ -101,16 +101,12 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
         raise UserError("resume=true: a run continues with its stored text; remove train=, valid= and test=")
     if has_checkpoint(wanted):
         return resumed_run(wanted, arguments, launch)
-    if not _describes_run(arguments) or (wanted.exists() and not (wanted / START_FILE).is_file()):
+    only_named = {*map(group_of, arguments)} <= {*UNRELATED, "training"}  # the name may be mistyped
+    if only_named or (wanted.exists() and not (wanted / START_FILE).is_file()):
         problem = "has no checkpoint" if wanted.exists() else "does not exist"
         raise UserError(f"resume=true: {wanted} {problem}; set name=RUN to the run to resume, or start another run")
     print_message(f"{wanted} has no checkpoint, so the run starts from its beginning")
     return new_run(wanted, [word for word in arguments if key_of(word) != "resume"], launch, any_name=False)
-
-
-def _describes_run(arguments: Sequence[str]) -> bool:
-    """Return whether the arguments do more than name a run and say how long it trains: the name may be mistyped."""
-    return not {*map(group_of, arguments)} <= {*UNRELATED, "training"}
 
 
 def new_run(folder: Path, arguments: Sequence[str], launch: Launch | None, *, any_name: bool) -> Start:

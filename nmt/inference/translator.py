@@ -329,11 +329,8 @@ class Translator(Reader):
         if not isinstance(options, SearchOptions | None):
             raise TypeError(f"options={brief(options)}: {type(options).__name__}; give SearchOptions(beam_size=5, …)")
         options = options or SearchOptions()
-        for setting in () if self.attention.reads_source else options.settings(ALIGNING):
-            raise UserError(
-                f"{setting}: needs alignments, but this model has no attention; "
-                f"remove {setting.partition('=')[0]}, or use another model"
-            )
+        for setting in options.settings(ALIGNING):
+            self.require_attention(setting)
         if options.replace_unknown and self.loaded_model.target.spells_bytes:
             warnings.warn(
                 "search.replace_unknown=true: the target tokenizer spells unknown characters in bytes, so there are no "
@@ -470,7 +467,9 @@ class Translator(Reader):
     def require_attention(self, setting: str) -> None:
         """Raise UserError if the model has no attention; ``setting`` is what needs alignments."""
         if not self.attention.reads_source:
-            raise UserError(f"{setting}: needs alignments, but this model has no attention; use another model")
+            raise UserError(
+                f"{setting}: needs alignments, but this model has no attention; use another model, or do without them"
+            )
 
 
 def _choice_step(options: SearchOptions, line: str) -> Steps:
