@@ -143,7 +143,7 @@ class Encode(nn.Module):
         recurrent = (
             isinstance(model.encoder, RecurrentEncoder) and type(model.encoder).forward is RecurrentEncoder.forward
         )
-        constant_range = constant_range and recurrent and model.encoder.unit is LSTM
+        self.constant_range = constant_range = constant_range and recurrent and model.encoder.unit is LSTM
         self.embedding = with_range(model.embedding) if constant_range else model.embedding
         self.encoder = (
             OnnxRecurrentEncoder(model.encoder, constant_range=constant_range) if recurrent else model.encoder
