@@ -102,8 +102,9 @@ def test_tokenizer_of_scores_is_given_or_that_of_the_script(folder: Path, capsys
 @pytest.mark.filterwarnings("ignore:target text")  # random pieces spell invalid characters
 def test_heatmap_has_a_row_per_target_word_and_shows_itself(folder: Path, tmp_path: Path) -> None:
     translator = nmt.Translator.load(folder, engine="torch")
-    heatmap = translator.heatmap(*PAIRS[0])
+    heatmap = translator.heatmap(*PAIRS[0], links={(0, 0), (4, 3)})
     assert heatmap.weights.shape == (5, 5) and np.all(heatmap.weights >= 0)
+    assert heatmap.gold == translator.heatmap(*PAIRS[0], links="0-0 4p3").gold == {(0, 0), (4, 3)}
     html = heatmap._repr_html_()
     assert html.count("<td") == 30 and "Katze" in html and "<script" not in html
     assert repr(heatmap) == "Heatmap('Bahdanau attention, given translation', 5 × 5)"
@@ -113,16 +114,9 @@ def test_heatmap_has_a_row_per_target_word_and_shows_itself(folder: Path, tmp_pa
     assert "given translation" not in heatmap.save(tmp_path / "b.svg", title=False).read_text("utf-8")
     page = heatmap.save(tmp_path / "a.html").read_text("utf-8")
     assert page.startswith("<!doctype html>") and "given translation" in page and page.count("<td") == 30
+    assert html.count('class="gold"') == page.count('class="gold"') == 2
     own = translator.heatmap("the dog sees a cat")
     assert own.target == translator.texts(["the dog sees a cat"])[0].split()
-
-
-@pytest.mark.parametrize("links", [{(0, 0), (4, 3)}, "0-0 4p3"])
-def test_heatmap_outlines_gold_links(folder: Path, tmp_path: Path, links: Any) -> None:
-    heatmap = nmt.Translator.load(folder, engine="torch").heatmap(*PAIRS[0], links=links)
-    assert heatmap.gold == {(0, 0), (4, 3)}
-    assert heatmap._repr_html_().count('class="gold"') == 2
-    assert heatmap.save(tmp_path / "a.html").read_text("utf-8").count('class="gold"') == 2
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def wrong_imports(package: Path) -> list[str]:
         if name == "nmt":
             continue  # nmt/__init__.py belongs to no room: it offers the public names lazily
         room = name.split(".")[1]
-        for line, target in imports(path, name):
+        for line, target in read_imports(path, name):
             if target.split(".")[0] != "nmt":
                 continue
             other = target.split(".")[1] if "." in target else ""
@@ -61,12 +62,15 @@ def wrong_imports(package: Path) -> list[str]:
     return messages
 
 
+read_imports = cache(lambda path, name: [*imports(path, name)])
+
+
 def users(*packages: str) -> set[str]:
     """Return the rooms whose files import one of these packages."""
     return {
         name.partition(".")[2].partition(".")[0]
         for path, name in files(ROOT / "nmt")
-        for _, target in imports(path, name)
+        for _, target in read_imports(path, name)
         if target.split(".")[0] in packages
     }
 

@@ -193,15 +193,6 @@ def test_recall_tells_how_much_of_a_state_the_covariance_holds() -> None:
     torch.testing.assert_close(context[0], torch.diag(torch.tensor([1.0, 8.0, 27.0, 0.0], dtype=torch.float64)))
 
 
-def test_rows_of_efficient_attention_sum_to_one() -> None:
-    """Shen et al. (2018): each row of softmax(Q) softmax(K)ᵀ is a distribution, like a row of softmax(Q Kᵀ)."""
-    states, queries = torch.randn(1, 6, STATE).double(), torch.randn(1, 3, QUERY).double()
-    attention = build("Kernel", feature_map="softmax")
-    rows = write_and_read(attention, states, torch.ones(1, 6, dtype=torch.bool), queries)[2][0]
-    assert (rows >= 0).all()
-    torch.testing.assert_close(rows.sum(1), torch.ones(3, dtype=torch.float64))
-
-
 def test_scores_tied_with_the_lowest_kept_score_are_kept() -> None:
     """Zhao et al. (2019), eq. 6."""
     attention = kinds.SparseAttention(state_size=1, query_size=1, score="dot", keep=2)

@@ -110,7 +110,7 @@ def test_each_input_line_gives_one_output_line(model: Path, call: Call, monkeypa
 def test_empty_input_gives_empty_output(command: Any, words: str, model: Path, files: Path, call: Call) -> None:
     Path("empty").touch()
     assert call(command, f"model={model}", *words.split()).lines == []
-    for name in ("out", "links") if "out=" in words else ():
+    for name in ("out", "links") if "output=" in words else ():
         assert Path(name).read_bytes() == b""
 
 

@@ -89,14 +89,6 @@ class Letters:
         return letters(pairs=self.pairs)
 
 
-def five_values() -> dict[str, object]:
-    return dict.fromkeys(("train", "valid"), [("a b", "a b", (), (), "fifth")])
-
-
-def numbers() -> dict[str, object]:
-    return {"train": 3, "valid": 4}
-
-
 class Unrelated:
     def __init__(self, **settings: object) -> None:
         calls.append("Unrelated")

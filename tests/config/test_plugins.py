@@ -9,9 +9,7 @@ import pytest
 from builders import expect_error, refusal
 
 from nmt.config.compose import train_config
-from nmt.data.sources import DataSettings, load_pairs
 from nmt.errors import UserError
-from nmt.settings.build import build
 
 GROUPS = ("data", "encoder", "attention", "optimizer", "schedule")
 
@@ -90,12 +88,6 @@ def test_wrong_setting_of_a_plugin_is_named(words: list[str], settings: str, key
     group, choice = settings.split()[0].split("=")
     folder = "my_conf" if Path("my_conf", group, f"{choice}.yaml").is_file() else "conf"
     assert UserError(text).key == key and text.endswith(f" ({folder}/{group}/{choice}.yaml)")
-
-
-@pytest.mark.parametrize(("function", "key"), [("numbers", "data._target_"), ("five_values", "data")])
-def test_wrong_result_of_a_data_source_is_reported(package: str, function: str, key: str) -> None:
-    data = {"_target_": f"{package}.{function}", "lowercase": False}
-    expect_error(key, load_pairs, build(DataSettings, data), trust=[package])
 
 
 def test_a_class_passes_the_settings_of_its_base_class_on() -> None:

@@ -139,6 +139,7 @@ def test_mistakes_of_a_source_are_one_line(plugin: ModuleType, monkeypatch: pyte
         yield "a", "b"
         raise ValueError("line 2 has no tab")
 
+    expect_error("data._target_", load, plugin, {"train": 3})
     assert refusal(load, plugin, {"train": pairs()}) == "data._target_=plugin_pairs.source: line 2 has no tab"
     monkeypatch.setattr(plugin, "source", plugin.source)  # so that it returns
     exec("def source():\n    raise ValueError('no table here')", vars(plugin))

@@ -46,8 +46,9 @@ def test_jobs_are_the_product_of_all_values(words: list[str], jobs: list[dict[st
 
 def test_a_setting_applies_to_the_jobs_whose_part_has_it(capsys: pytest.CaptureFixture[str]) -> None:
     jobs = read_sweep(["attention=luong,memory,low_rank", "attention.slots=16", "attention.score=dot", "seed=1,2"])
-    assert [train_config(job.arguments).attention.get("slots") for job in jobs] == [None, None, *[16] * 4]
-    assert [train_config(job.arguments).attention.get("score") for job in jobs] == ["dot", "dot", *[None] * 4]
+    attentions = [train_config(job.arguments).attention for job in jobs]
+    assert [attention.get("slots") for attention in attentions] == [None, None, *[16] * 4]
+    assert [attention.get("score") for attention in attentions] == ["dot", "dot", *[None] * 4]
     names = [re.findall(r"attention=(\w+)", line) for line in capsys.readouterr().err.splitlines()]
     assert names == [["luong"], ["memory", "low_rank"]]
     for job in read_sweep(["attention=luong,none", "attention.slots=8"]):
