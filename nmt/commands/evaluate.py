@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -114,11 +115,14 @@ def _score_texts(options: EvaluateOptions) -> dict[str, Any]:
     """Return the scores of translations of a file or of a model."""
     from nmt.data.text_files import read_gold, read_pairs
     from nmt.inference.scores import choose_tokenizer, corpus_scores, print_hints
+    from nmt.inference.translation import NUMBER
 
     source = options.src if options.hypotheses is None else options.hypotheses
     assert source is not None and options.tgt is not None
     pairs = read_pairs(source, options.tgt)
     texts, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    if options.hypotheses is not None:
+        texts = [re.sub(rf"^{NUMBER}\t", "", text) for text in texts]  # without scores
     lowercase, tokenizer = bool(options.lowercase), options.evaluation.tokenizer
     of_model: dict[str, Any] = {}
     if options.model is not None:

@@ -26,9 +26,9 @@ def scores(call: Call, *words: str) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("lowercase", [False, True])
-def test_scores_of_a_translation_file_equal_sacrebleu(lowercase: bool, files: Path, call: Call) -> None:
-    write_lines("guess", GUESS)
+@pytest.mark.parametrize(("lowercase", "score"), [(False, ""), (True, ""), (False, "-1.234567\t")])
+def test_scores_of_a_translation_file_equal_sacrebleu(lowercase: bool, score: str, files: Path, call: Call) -> None:
+    write_lines("guess", [f"{score}{line}" for line in GUESS])
     lines, _ = call(evaluate, "hypotheses=guess", "tgt=tgt", f"lowercase={str(lowercase).lower()}")
     bleu = sacrebleu.corpus_bleu(GUESS, [TARGET], lowercase=lowercase).score
     ter = sacrebleu.corpus_ter(GUESS, [TARGET], case_sensitive=not lowercase).score
