@@ -153,7 +153,7 @@ class Bulk:
 
                     threads = concurrent.futures.ThreadPoolExecutor(self.workers)
                 if threads is not None:
-                    group.futures = [threads.submit(self._decode, group, rows, True) for rows in group.batches]
+                    group.futures = [threads.submit(self._decode, group, rows) for rows in group.batches]
                 waiting.append(group)
                 while waiting and self._must_yield(waiting):
                     yield self._collect(waiting.popleft(), waiting)
@@ -183,8 +183,10 @@ class Bulk:
         batches = batches_by_length(lengths, max_tokens=max_tokens, max_rows=max_rows)
         return _Group(lines, first, sources, [[rows[index] for index in batch] for batch in batches])
 
-    def _decode(self, group: _Group, rows: Sequence[int], beside_others: bool) -> Results:
-        return self.decode([group.sources[row] for row in rows], [group.first + row for row in rows], beside_others)
+    def _decode(self, group: _Group, rows: Sequence[int], part: slice | None = None) -> Results:
+        """Decode a batch beside others, or only a ``part`` of it, alone."""
+        rows = rows[part or slice(None)]
+        return self.decode([group.sources[row] for row in rows], [group.first + row for row in rows], part is None)
 
     def _collect(self, group: _Group, others: Iterable[_Group]) -> tuple[Sequence[str], Results]:
         """Wait for a group and return its lines and results."""
@@ -200,14 +202,11 @@ class Bulk:
                 # Several batches at once may need more memory than one, so this one runs after all others.
                 for running in [*group.futures, *(future for other in others for future in other.futures)]:
                     running.exception()
-                run = partial(self._decode_part, group, rows)
+                run = partial(self._decode, group, rows)
                 decoded = [*run_in_halves(run, [group.lines[row] for row in rows])]
             for row, translation in zip(rows, decoded, strict=True):
                 results[row] = translation
         return group.lines, results
-
-    def _decode_part(self, group: _Group, rows: Sequence[int], part: slice) -> Results:
-        return self._decode(group, rows[part], False)
 
 
 def batch_tokens(lengths: Sequence[int], *, workers: int, max_tokens: int) -> int:
