@@ -205,7 +205,7 @@ def test_python_blocks_of_a_page_work_in_order(page: Path, folder: Path, program
     text = text.replace("nmt.train(", 'nmt.train("export=false", "threads=1", ')
     text = text.replace('"data.train_pairs=2000"', ", ".join(f'"{word}"' for word in f"{SIZES} {GENERATED}".split()))
     program.write_text(text, encoding="utf-8")
-    assert shell("python page.py", folder, programs)
+    assert shell("nmt-python page.py", folder, programs)
 
 
 def links(page: Path) -> set[str]:

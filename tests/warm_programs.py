@@ -1,7 +1,7 @@
 """Start programs without their imports: a server that has imported torch, Lightning and Hydra forks for each command.
 
 The pages hold about 150 commands, which import for longer than they work. Programs that start by themselves are tested
-in test_start.py, and by the installed wheel in .ci/run.
+in commands/, and by the installed wheel in .ci/run. ``nmt-python`` runs a file as ``python`` does.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import atexit
 import gc
 import json
 import os
+import runpy
 import socket
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -42,7 +44,7 @@ sys.exit(int(server.makefile().read()))
 def warm_programs(folder: Path) -> Iterator[Path]:
     """Yield a folder of programs such as ``nmt-train``, which the server runs while this context lasts."""
     address = str(folder / "server")
-    for command in COMMANDS:
+    for command in (*COMMANDS, "python"):
         program = folder / f"nmt-{command}"
         program.write_text(CLIENT.format(python=sys.executable, address=address, command=command))
         program.chmod(0o755)
@@ -102,9 +104,16 @@ def run(command: str, argv: list[str], folder: str, environment: dict[str, str],
     sys.argv = argv
     code = 1
     try:
-        getattr(import_module("nmt.commands.programs"), command)()
+        if command == "python":
+            sys.path.insert(0, folder)
+            runpy.run_path(argv[1], run_name="__main__")
+            code = 0
+        else:
+            getattr(import_module("nmt.commands.programs"), command)()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Exception:
+        traceback.print_exc()
     finally:
         atexit._run_exitfuncs()  # the modules of these programs registered them
         sys.stdout.flush()

@@ -70,8 +70,7 @@ machine.CGROUPS = pathlib.Path({str(tmp_path)!r})
 machine.allowed_cores = lambda: 8
 from nmt.commands.programs import _respect_quota
 _respect_quota()
-import torch
-print(torch.get_num_threads())
+print(os.environ["OMP_NUM_THREADS"])  # which torch reads
 """
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
