@@ -214,12 +214,6 @@ def links(page: Path) -> set[str]:
     return {*re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text), *re.findall(r'src="([^"]+)"', text)}
 
 
-@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
-def test_linked_files_exist(page: Path) -> None:
-    for link in links(page):
-        assert (page.parent / link).exists(), link
-
-
 def anchors(page: Path) -> set[str]:
     """Return the anchors of a page: its headings, as the forge and the site name them."""
     text = re.sub(r"^```.*?^```$", "", read(page), flags=re.MULTILINE | re.DOTALL)
@@ -228,7 +222,9 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
-def test_linked_sections_exist(page: Path) -> None:
+def test_linked_files_and_sections_exist(page: Path) -> None:
+    for link in links(page):
+        assert (page.parent / link).exists(), link
     for path, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", read(page)):
         target = page.parent / path if path else page
         assert anchor in anchors(target), f"{path}#{anchor}"

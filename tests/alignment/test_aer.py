@@ -18,7 +18,6 @@ def test_parsed_links_are_formatted_in_source_order() -> None:
 @pytest.mark.parametrize(
     ("links", "gold", "scores"),
     [
-        ([(0, 0), (2, 1), (2, 2)], "0-0 1-1 2p1", (2 / 3, 1 / 2, 0.4)),  # |A|=3, |S|=2, |A∩S|=1, |A∩P|=2: AER 1 − 3/5
         ([(0, 0), (2, 1), (2, 2), (2, 2)], "0-0 1-1 2p1", (2 / 3, 1 / 2, 0.4)),  # a repeated link counts once
         ([], "", (1, 1, 0)),
         ([], "0-0", (1, 0, 1)),

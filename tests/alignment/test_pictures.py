@@ -94,16 +94,6 @@ def test_labels_keep_ordinary_words() -> None:
         assert short_label(word) == word
 
 
-def test_equal_pictures_are_equal_files(tmp_path: Path) -> None:
-    for suffix in ("png", "svg", "pdf"):
-        paths = [tmp_path / name / f"a.{suffix}" for name in ("first", "second")]
-        for path in paths:
-            path.parent.mkdir(exist_ok=True)
-            save_figure(draw_heatmap(np.ones((1, 2)), ["a", "b"], ["t"], title="title"), path)
-        assert paths[0].read_bytes() == paths[1].read_bytes()
-    assert paths[0].read_bytes().startswith(b"%PDF")
-
-
 def test_wrong_arguments_are_errors_and_leave_no_file(tmp_path: Path) -> None:
     for source, target in ([], ["t"]), (["a"], []):
         with pytest.raises(UserError):
@@ -132,13 +122,16 @@ CONTROLS = ["a\x00b", "\x0b\x1b", "\x07", "c\ud800", "\ufffe\uffff", "<&--\t😀
 
 
 @pytest.mark.filterwarnings("ignore:no installed font has")
-def test_heatmap_accepts_any_text_and_leaves_one_file(tmp_path: Path) -> None:
+def test_heatmap_accepts_any_text_and_leaves_one_file_with_equal_bytes(tmp_path: Path) -> None:
     source, target, matrix = [*CONTROLS, "$x_", "\\"], ["猫", *CONTROLS], np.ones((7, 8))
-    for suffix in (".png", ".svg", ".pdf"):
-        path = tmp_path / suffix / f"picture{suffix}"
+    for suffix, start in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
+        path, contents = tmp_path / suffix / f"picture{suffix}", set[bytes]()
         path.parent.mkdir()
-        save_figure(draw_heatmap(matrix, source, target, title="50% $ a\x08b", gold=[(0, 1)]), path)
-        assert path.stat().st_size > 1000 and [*path.parent.iterdir()] == [path]
+        for _ in range(2):
+            save_figure(draw_heatmap(matrix, source, target, title="50% $ a\x08b", gold=[(0, 1)]), path)
+            contents.add(path.read_bytes())
+        [content] = contents
+        assert content.startswith(start) and [*path.parent.iterdir()] == [path]
     path = tmp_path / ".svg" / "picture.svg"
     assert "a\ufffdb" in path.read_text("utf-8") and ElementTree.parse(path).getroot().tag.endswith("svg")
 

@@ -27,7 +27,7 @@ from nmt.errors import UserError, printable
 from nmt.files.checkpoint import read_tensors
 from nmt.files.checksum import checksum, fingerprint
 from nmt.inference import model_folder
-from nmt.inference.engines import ABOUT, FOLDER, OnnxEngineName
+from nmt.inference.engines import ABOUT, FOLDER
 from nmt.inference.model_folder import load_folder
 from nmt.inference.translator import Translator
 from nmt.model.adapter import adapt
@@ -65,7 +65,7 @@ def make(folder: Path) -> None:
         files = write_parts(Path(), {"train": pairs, "valid": pairs[:8]})
         prepare([*files, "tokenizer.vocab_size=300", f"output={PREPARED}"])
         train(TRAIN)
-        export([f"model={RUN}"])
+        export([f"model={RUN}", "engine=onnx"])
         base = model_folder.Base(RUN.absolute(), model_folder.model_fingerprint(RUN))
         model = load_folder(RUN).model
         adapt(model, rank=2, alpha=1, parts=["decoder"])
@@ -131,10 +131,8 @@ def use_config(file: Path, *, resumed: bool = False) -> object:
     return text
 
 
-def use_export(file: Path) -> object:
-    """Load and use the graphs of which ``file`` is one."""
-    engine: OnnxEngineName = "onnx-int8" if ".int8" in file.name else "onnx"
-    return texts(Translator.load(RUN, engine=engine, threads=1))
+def use_export(_: Path) -> object:
+    return texts(Translator.load(RUN, engine="onnx", threads=1))
 
 
 def use_tokenizer(file: Path) -> object:

@@ -35,23 +35,6 @@ def test_yaml_has_the_defaults_of_the_constructor_except_for_the_keys_of_a_varia
     assert {key for key, default in defaults.items() if block[key] != default} == own_keys
 
 
-def build(block: dict[str, Any], state_size: int, query_size: int) -> Attention:
-    """Return the attention of a block, with luong as the inner attention if it needs one."""
-    kind = locate(block["_target_"], ATTENTION)
-    settings = {key: value for key, value in block.items() if key != "_target_"}
-    if "inner" in inspect.signature(kind).parameters:
-        settings["inner"] = LuongAttention
-    attention: Attention = kind(state_size=state_size, query_size=query_size, **settings)
-    return attention
-
-
-@pytest.mark.parametrize("stem", STEMS)
-def test_constructors_work_on_the_meta_device(stem: str) -> None:
-    with torch.device("meta"):
-        attention = build(read_block(stem), 16, 16)
-    assert all(parameter.is_meta for parameter in attention.parameters())
-
-
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [

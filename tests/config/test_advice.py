@@ -6,7 +6,6 @@ import os
 import re
 import signal
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from builders import call_before, write_parts
@@ -77,20 +76,6 @@ def advised(printed: str | None) -> str | None:
 
 
 TINY = ["attention=none", "tokenizer.vocab_size=276", "threads=1", "device=cpu", "export=false"]
-
-
-@pytest.mark.parametrize(("words", "expected"), [([], "little"), (["+experiment=medium"], None)])
-def test_advice_is_printed_before_training(
-    words: list[str],
-    expected: str | None,
-    files: list[str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("nmt.training.run._Session.run", Mock(side_effect=ZeroDivisionError))
-    with pytest.raises(ZeroDivisionError):
-        train([*files, *TINY, *words])
-    assert advised(capsys.readouterr().err) == expected
 
 
 @pytest.mark.thorough

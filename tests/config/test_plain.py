@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from builders import expect_error
-from commands.processes import run_python
 
 from nmt.commands.align import AlignOptions
 from nmt.commands.distill import DistillOptions
@@ -36,16 +35,6 @@ def test_settings_equal_those_of_hydra(name: str) -> None:
     schema, words = SCHEMAS[name]
     hydra = build(schema, compose_config(name, words.split(), lambda config: problems(config, schema, "")))
     assert repr(read_options(name, schema, words.split())) == repr(hydra)  # 1 is not 1.0
-
-
-def test_reading_settings_imports_neither_hydra_nor_yaml() -> None:
-    code = (
-        "import sys\nfrom nmt.config.overrides import read_options\n"
-        "from nmt.commands.translate import TranslateOptions\n"
-        "read_options('translate', TranslateOptions, ['model=a b', 'search=greedy', 'threads=2'])\n"
-        "sys.exit(bool({'hydra', 'omegaconf', 'antlr4', 'yaml'} & sys.modules.keys()))"
-    )
-    assert run_python(code).returncode == 0
 
 
 def test_files_are_read_as_yaml_reads_them() -> None:

@@ -60,8 +60,8 @@ def test_compressed_text_is_read_and_written_by_the_end_of_its_name(tmp_path: Pa
     file = tmp_path / f"x.txt{ending}"
     file.write_bytes(PACK[ending](TEXT.encode()))
     assert list(read_lines(file)) == TEXT.splitlines()
-    write_lines(file, ["a", "ü"])
-    assert list(read_lines(file)) == ["a", "ü"] and file.read_bytes()[:2] == PACK[ending](b"")[:2]
+    write_lines(file, ["a", "", "ü\u2028b", "c\r"])
+    assert list(read_lines(file)) == ["a", "", "ü\u2028b", "c"] and file.read_bytes()[:2] == PACK[ending](b"")[:2]
     with line_writer(str(file)) as write_group:
         write_group(["b"])
         write_group(["c"])

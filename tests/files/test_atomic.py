@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import os
 import subprocess
 import sys
@@ -191,13 +190,6 @@ def test_broken_pipe_is_left_to_the_command(tmp_path: Path) -> None:
     with pytest.raises(BrokenPipeError), replace_file(tmp_path / "out.txt"):
         raise BrokenPipeError
     assert content(tmp_path) == {}
-
-
-def test_lines_are_compressed_as_the_name_says(tmp_path: Path) -> None:
-    for name in ("out.txt", "out.txt.gz"):
-        write_lines(tmp_path / name, ["a", "", "ä\u2028b", "c\r"])
-    expected = "a\n\nä\u2028b\nc\r\n".encode()
-    assert (tmp_path / "out.txt").read_bytes() == gzip.decompress((tmp_path / "out.txt.gz").read_bytes()) == expected
 
 
 def test_two_writers_of_one_name_leave_the_output_of_the_last(tmp_path: Path) -> None:

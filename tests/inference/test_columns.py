@@ -51,16 +51,3 @@ def test_a_line_that_is_too_long_has_a_warning_and_an_empty_translation(run: Pat
     with pytest.warns(UserWarning, match="its translation is empty"):
         result = Translate(model=[run, run], **SETTINGS)({"text": ["dog " * 60, *LINES]})
     assert result["translation"] == ["", *expected]
-
-
-@pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore")  # of the library
-def test_recipe_of_ray(run: Path, expected: list[str]) -> None:
-    ray: Any = pytest.importorskip("ray", reason="ray is not installed")
-    ray.init(num_cpus=2, object_store_memory=100 << 20, include_dashboard=False, log_to_driver=False)
-    data = ray.data.from_items([{"id": row, "text": line} for row, line in enumerate(LINES)])
-    settings = {"model": str(run), **SETTINGS}
-    data = data.map_batches(Translate, fn_constructor_kwargs=settings, concurrency=2, num_cpus=1, batch_size=2)
-    result = sorted(data.take_all(), key=lambda row: row["id"])
-    ray.shutdown()
-    assert [row["translation"] for row in result] == expected

@@ -467,7 +467,7 @@ def about(**changes: object) -> Callable[[Path], object]:
 
 
 DAMAGE: list[tuple[str, Callable[[Path], object]]] = [
-    *((name, flip) for name in ("encode.onnx", "search.onnx", "weights.bin", "source.model")),
+    *((name, flip) for name in ("weights.bin", "source.model")),
     ("align.onnx", Path.unlink),
     ("about.json", pipe),
     ("search.onnx", without_output),

@@ -52,11 +52,6 @@ def test_text_in_another_script_is_named_once(translator: Translator) -> None:
     translator.texts([RUSSIAN] * 3, GREEDY)  # a second warning would be an error
 
 
-def test_readable_text_is_not_named(translator: Translator) -> None:
-    for lines in ([*ENGLISH * 9, RUSSIAN], ["", " "]):
-        translator.texts(lines, GREEDY)
-
-
 def test_a_long_stream_is_named_before_its_end(translator: Translator) -> None:
     groups: Iterator[list[str]] = translator.translate_groups(([RUSSIAN] * 64 for _ in range(9)), GREEDY)  # type: ignore[assignment]
     with pytest.warns(UserWarning, match="Две"):

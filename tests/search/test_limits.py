@@ -10,7 +10,6 @@ from search.toy import ToyEngine, ToyState, forced_log_prob, ragged_sources
 from nmt.errors import UserError
 from nmt.search.engine import Floats, Integers
 from nmt.search.options import SearchOptions
-from nmt.search.scoring import length_penalty
 from nmt.search.search import search
 from nmt.text.specials import EOS
 
@@ -120,9 +119,3 @@ def test_limit_follows_from_the_source_length(options: dict[str, Any], expected:
 def test_impossible_options_are_rejected_in_one_line(options: dict[str, Any], key: str) -> None:
     with pytest.raises(UserError, match=rf"^search\.{key}=[^\n]+$"):
         SearchOptions(**options)
-
-
-def test_length_penalty_equals_the_paper() -> None:
-    assert float(length_penalty(1, 0.7)) == 1.0
-    np.testing.assert_allclose(length_penalty([7, 13], 1.0), [2.0, 3.0])
-    np.testing.assert_allclose(length_penalty([1, 100], 0.0), [1.0, 1.0])

@@ -11,7 +11,7 @@ from builders import refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.text.glossary import Glossary, read_glossary, warn_if_unused
+from nmt.text.glossary import Glossary, read_glossary
 
 TERMS = {
     "dog": "Hund",
@@ -69,16 +69,6 @@ def test_terms_match_as_people_write_them(term: str, line: str) -> None:
     """With other apostrophes and hyphens, and with marks of a question within the word, as in Armenian."""
     assert len([*Glossary({term: "x"}).matches(line)]) == 1
     assert not [*Glossary({f"{term}a": "x"}).matches(line)]
-
-
-@pytest.mark.parametrize(("lines", "warns"), [(["a cat", "the dog"], False), (["a cat", "the DOG"], True)])
-def test_a_glossary_without_effect_is_named(
-    lines: list[str], warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "terms").write_text("dog\tHund\nNew York\n")
-    groups = [lines[:1], [], lines[1:]]
-    assert [*warn_if_unused(groups, f"{tmp_path}/terms")] == groups
-    assert capsys.readouterr().err.startswith("warning: search.glossary=") == warns
 
 
 @given(

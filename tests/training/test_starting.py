@@ -116,9 +116,3 @@ def test_finished_run_trains_further_as_an_uninterrupted_one(finished: Path) -> 
     assert summary(finished)["epochs"] == 4
     train([*SMALL, "name=uninterrupted", "training.max_epochs=4"])
     assert same_model(finished, finished.parent / "uninterrupted")
-
-
-def test_run_that_stopped_early_is_not_resumed(run: Path) -> None:
-    words = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.max_epochs=9"]
-    train([*SMALL, *words, "runs=elsewhere", "name=it's mine"])
-    refuse(["runs=elsewhere", "name=it's mine", "resume=true", "training.max_epochs=12"], "has finished; start a new")
