@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from attention.blocks import read_block
 from builders import random_trained, tiny_config
 from tokenizer_kinds import tokenizer_of
 
-from nmt.config.compose import compose_train, train_config
+from nmt.config.compose import compose_train
 from nmt.data.words import word_positions
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
@@ -21,7 +22,7 @@ from nmt.text.tokenizer import Tokenizer
 def random_translator(attention: str = "luong", *, kind: str = "ours", unknown_bias: float = 0) -> Translator:
     """Return a translator with a tokenizer of this kind. With ``unknown_bias``, it often writes ``<unk>``."""
     tokenizer = tokenizer_of(kind)
-    config = tiny_config(train_config([f"attention={attention}"]).attention)
+    config = tiny_config(read_block(attention))
     trained = random_trained(config, tokenizer, longest_source=90, scale=2, eos_bias=1)
     trained.model.decoder.output.bias.data[UNK] += unknown_bias
     return Translator(trained, check_text=False)

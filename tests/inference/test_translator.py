@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attention.blocks import STEMS, read_block
 from builders import forced_log_prob, random_trained, self_attention, tiny_config
 
-from nmt.config.compose import train_config
-from nmt.config.overrides import config_dir
 from nmt.inference.forced_decoding import force_decode
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.translator import Translator
@@ -21,10 +20,8 @@ from nmt.text.tokenizer import Tokenizer
 
 TEXT = ["a small dog sees red houses", "ein kleiner Hund sieht rote Häuser", "two cats sleep here today"]
 LINES = ["a dog", "two cats sleep here today", "houses", "a small dog sees red houses today"]
-ATTENTIONS = {
-    path.stem: train_config([f"attention={path.stem}"]).attention
-    for path in sorted((config_dir() / "attention").glob("*.yaml"))
-}
+ATTENTIONS = {stem: read_block(stem) for stem in STEMS}
+ATTENTIONS["multi_head"]["inner"] = read_block("luong")
 TRANSFORMERS = {f"transformer {kind}": kind for kind in ("softmax", "linear")}
 
 
