@@ -20,11 +20,6 @@ def split_words(line: str) -> list[str]:
     return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
-def word_positions(line: str) -> list[Span]:
-    """Return start and end of each word of a line; see ``split_words``."""
-    return [match.span() for match in WORD.finditer(line)]
-
-
 def overlaps(spans: Sequence[Span], parts: Iterable[Span]) -> list[range]:
     """Return the numbers of the ``spans``, which are in order, that have characters of each part."""
     starts, stops = [start for start, _ in spans], [stop for _, stop in spans]
@@ -34,7 +29,7 @@ def overlaps(spans: Sequence[Span], parts: Iterable[Span]) -> list[range]:
 
 def words_of(line: str, parts: Iterable[Span]) -> list[range]:
     """Return the numbers of the words of a line that each part of it has characters of."""
-    return overlaps(word_positions(line), parts)
+    return overlaps([match.span() for match in WORD.finditer(line)], parts)
 
 
 def count_words(line: str) -> int:

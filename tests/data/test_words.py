@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizer_kinds import KINDS, tokenizer_of
 
-from nmt.data.words import count_words, overlaps, split_words, word_positions, words_of
+from nmt.data.words import WORD, count_words, overlaps, split_words, words_of
 from nmt.text.tokenizer import EOS
 
 ALPHABET = [*"abdeimnrstNewYork½¼ßx. \t", *"\u00a0\u3000\u2028\u2029\x85\r\n\v\f\x1f"]  # whitespace in Python
@@ -104,7 +104,7 @@ def test_only_space_and_tab_end_a_word(text: str, words: list[str]) -> None:
 
 @given(text=TEXTS, ends=st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted))
 def test_overlapping_words_are_those_that_share_a_character(text: str, ends: list[int]) -> None:
-    positions = word_positions(text)
+    positions = [match.span() for match in WORD.finditer(text)]
     assert [text[start:stop] for start, stop in positions] == split_words(text)
     shared = [set(range(*position)) & set(range(*ends)) for position in positions]
     assert ends[0] == ends[1] or [*overlaps(positions, [ends])[0]] == [row for row, some in enumerate(shared) if some]

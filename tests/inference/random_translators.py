@@ -11,7 +11,7 @@ from builders import random_trained, tiny_config
 from tokenizer_kinds import tokenizer_of
 
 from nmt.config.compose import compose_train
-from nmt.data.words import word_positions
+from nmt.data.words import WORD
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -59,7 +59,7 @@ def link_weights(links: str) -> np.ndarray:
 
 def aligned(source: str, text: str, weights: np.ndarray) -> Translation:
     """Return a translation whose tokens are words, with these weights (target words, source words)."""
-    columns, rows = word_positions(source), word_positions(text)
+    columns, rows = ([match.span() for match in WORD.finditer(side)] for side in (source, text))
     alignment = np.zeros((len(rows) + 1, len(columns) + 1))
     alignment[:-1, :-1] = weights[: len(rows), : len(columns)]
     return Translation(
