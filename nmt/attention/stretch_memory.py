@@ -32,7 +32,7 @@ class StretchMemoryAttention(Attention):
     """
 
     def __init__(
-        self, *, state_size: Size, query_size: Size, slots: Size = 16, split: Size = 8, heads: Size = 8
+        self, *, state_size: Size, query_size: Size, slots: Size = 16, split: Size = 8, heads: Size = 4
     ) -> None:
         super().__init__()
         self.slots, self.heads = slots * split, heads
