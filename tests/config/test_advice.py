@@ -48,7 +48,10 @@ def test_experiments_leave_text_and_name_to_the_user(name: str, text: list[str],
     [
         *((pairs, [], name) for pairs, name in ((9, "little"), (2_999, "little"), (3_000, "medium"))),
         *((pairs, [], name) for pairs, name in ((19_999, "medium"), (20_000, None))),
-        *((9, [word], "little") for word in ("attention=luong", "tokenizer.vocab_size=400", "name=x", "seed=2")),
+        *(
+            (9, [word], "little")
+            for word in ("attention=luong", "tokenizer.vocab_size=400", "name=x", "training.patience=null")
+        ),
         *((9, [word], None) for word in ("+experiment=little", "experiment=mine", "--config-dir=.", "init_from=x")),
         *((9, [word], None) for word in ("encoder.hidden_size=64", "decoder=gru", "embeddings.size=32")),
         *((9, [word], None) for word in ("training.max_epochs=40", "batches.max_tokens=400", "schedule=linear")),
