@@ -35,7 +35,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("suffix", "granularity", "start"),
-    [("png", "word", b"\x89PNG"), ("svg", "piece", b"<?xml"), ("pdf", "word", b"%PDF")],
+    [("png", "word", b"\x89PNG"), ("svg", "piece", b"<?xml")],
 )
 def test_own_translations_are_drawn_as_pictures(
     suffix: str, granularity: str, start: bytes, words: list[str], call: Call

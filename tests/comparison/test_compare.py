@@ -155,12 +155,6 @@ def test_entropy_is_that_of_forced_decoding(report: Path) -> None:
     assert values(report, "memory", "parameters") == [parameters]
 
 
-def test_second_call_trains_nothing(report: Path, timed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.commands.sweep.train_or_resume", Mock(side_effect=AssertionError("trained again")))
-    compare(COMMAND)
-    assert timed
-
-
 def run_of(folder: object, summary: Mapping[str, Any] | None = None, **config: Any) -> FinishedRun:
     """Return a run in a folder that does not exist, with this summary and configuration."""
     return FinishedRun(Path(str(folder)), config, dict(summary or {}))
