@@ -40,6 +40,8 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=NONE alignments=x", "alignments=x: "),
         ("model=MODEL engine=onnx", "engine=onnx: "),
         ("model=MODEL engine=onnx device=cuda", "device=cuda: "),
+        ("model=MODEL engine=onnx-int8 shortlist=true", "engine=onnx-int8: "),
+        ("model=MODEL engine=torch shortlist=true", "shortlist=true: "),
         ("model=MODEL workers=2", "workers=2: "),
         ("model=MODEL workers=2 output=o prefix=p", "prefix=p: "),
         ("model=GRAPHS workers=2 output=no/out", "no/out: "),

@@ -516,18 +516,3 @@ def test_graphs_are_not_mixed_with_those_of_a_later_export(
     for file in (exported_model("feeding") / "onnx").glob(files):
         shutil.copy(file, copy / "onnx")
     assert str(copy / "onnx") in refusal(translator.texts, LINES[:lines], SHORT)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("settings", "start"),
-    [
-        ({"engine": "onnx"}, "engine=onnx: "),
-        ({"engine": "onnx", "device": "cuda"}, "device=cuda: "),
-        ({"engine": "onnx-int8", "shortlist": True}, "engine=onnx-int8: "),
-        ({"engine": "torch", "shortlist": True}, "shortlist=true: "),
-    ],
-)
-def test_models_without_graphs_are_refused(settings: dict[str, Any], start: str, copy: Path) -> None:
-    shutil.rmtree(copy / "onnx")
-    assert refusal(partial(Translator.load, copy, **settings)).startswith(start)
