@@ -178,15 +178,13 @@ def test_any_error_of_a_picture_is_a_warning(
 @pytest.mark.parametrize(
     "settings",
     [
-        "precision=bf16 batches.accumulate=3 schedule=constant training.monitor=valid_chrf "
+        "batches.accumulate=3 schedule=constant training.monitor=valid_chrf "
         "decoder.tied=true decoder.input_feeding=true optimizer=adamw optimizer.betas=[0.9,0] batches.bpe_dropout=0.1",
         "tokenizer=unigram tokenizer.vocab_size=[280,276] embeddings.shared=false decoder.output_layer=direct "
         "search=greedy encoder=lstm encoder.layers=2 decoder=ssru decoder.layers=3 schedule=plateau",
     ],
 )
 def test_settings_can_be_combined(run: Path, settings: str) -> None:
-    if "precision=bf16" in settings:
-        require_bfloat16_lstm()
     train([*SMALL, *settings.split()])
     assert len(Translator.load(run).translate(["ban des", "gin"])) == 2
     rows = [row for row in metrics(run, "valid_loss")]
