@@ -156,7 +156,7 @@ class Translator(Reader):
         are counted from 0 over all groups, also in ``prefixes``. See ``translate``.
         """
         if markup:
-            self.require_attention("markup=True")
+            self.require_attention("markup")
         if markup and prefixes is not None:
             raise UserError("markup: a prefix is plain text; remove the prefixes, or translate plain text")
         numbered = enumerate(iterable(groups, "groups", what="lists of lines"))
