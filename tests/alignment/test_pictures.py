@@ -200,9 +200,11 @@ def test_equal_weights_stand_below_in_the_colours_of_the_picture() -> None:
         assert re.findall(r'<td[^>]*title="([^"]*)"', foot) == ["0.25", "0.75"]
 
 
+@pytest.mark.parametrize("empty", [0, 9])
 @pytest.mark.parametrize("slots", [1, 4, 16])
-def test_the_bar_of_slots_counts_them_from_1_and_ends_at_the_largest_weight(slots: int) -> None:
-    write, read = np.random.default_rng(1).random((slots, 3)), np.ones((2, slots))
+def test_the_bar_counts_the_slots_that_hold_something_and_ends_at_the_largest_weight(slots: int, empty: int) -> None:
+    write, read = np.random.default_rng(1).random((slots, 3)), np.ones((2, slots + empty))
+    write = np.concatenate([write, np.zeros((empty, 3))])
     _, bar = draw_slots(write, read, ["a", "b", "c"], ["x", "y"]).axes
     assert [text.get_text() for text in bar.get_xticklabels()] == [*map(str, sorted({1, slots}))]
     assert bar.get_xlim() == (0.5, slots + 0.5) and bar.get_ylim() == (0, mix_slots(write, read)[1])
