@@ -133,7 +133,7 @@ def matrices(model: Seq2Seq) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     _, read = model.decoder(target_in, model.decoder.init(final, memory), memory)
     write = memory.trace[0] if memory.trace is not None else torch.eye(LENGTH + 1)
     alignment = model.attention.align(read, memory)[0]
-    # Some memories keep sums, and divide them by their mass when they read. The figure shows means.
+    # These memories keep sums, and divide them when they read. The figure shows the shares of the states in a slot.
     is_softmax = memory.state is not None and memory.state.shape == memory.mass.shape
     if is_softmax or isinstance(model.attention, StretchMemoryAttention):
         write, read = write / memory.mass[0, :, None], read * memory.mass[:, None]

@@ -164,7 +164,7 @@ def check_unchanged(attention: Attention, inputs: Inputs) -> None:
 
 
 def check_context(attention: Attention, inputs: Inputs) -> None:
-    """A context is the sum of the values, weighted by the alignment. Of several reads, both are means."""
+    """The context, or the mean of several reads, is the sum of the values, weighted by the alignment."""
     attention, inputs = _one_head(attention, inputs)
     context, _, alignment = write_and_read(attention, *inputs)
     values = attention.values(inputs.states)

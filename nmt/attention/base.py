@@ -66,7 +66,7 @@ class Attention(CheckedArguments, nn.Module):
     signed: bool = False  #: alignments can be negative
     needs_trace: bool = True  #: ``align`` needs a memory that was written with ``trace``
     exact: bool = False  #: ``update`` gets float32 at least, without autocast: a product of many factors needs it
-    states_per_update: int | None = None  #: at least so many, if an update costs more than a sum; None: all
+    states_per_update: int | None = None  #: the fewest states of an update that costs more than a sum; None: all
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Return what the states (B, S, E), which are 0 at padding, change; ``memory`` holds those before them.

@@ -24,7 +24,7 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
     from nmt.system.machine import peak_memory_mb
 
     translator = Translator.load(**job["load"])
-    # Not those that an earlier version had
+    # A run of an earlier version may have options that were removed since.
     search = {key: value for key, value in job["search"].items() if hasattr(SearchOptions, key)}
     beams: dict[int, tuple[list[float], list[int], list[str]]] = {}
     for beam in job["beams"]:
