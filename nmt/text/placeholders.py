@@ -73,6 +73,7 @@ _NUMBERS = r"""
 _AFTER_ADDRESS = r"\u3001-\u3003\u3008-\u301f\uff01-\uff1f"  # marks of Chinese and Japanese, which need no spaces
 # Each placeholder has one of these, and few lines have: this search takes a tenth of the time of the full one.
 _HINT = re.compile(r"[@#$%&{\[</\\:;_`!\u00a9\u00ae]|--|\.\w|[\da-fA-F]-")
+_JOINED = re.compile(r"\w[-+#]+$")  # before a number: it belongs to a word, such as C++11 and x86-64
 _SIGN = "\u2020"  # as are many characters behind it, whose class would take 2 ms to compile
 
 
@@ -101,4 +102,9 @@ class KeptText:
         """Return the matches in order; that of a number has the ``lastgroup`` number."""
         if self._needs_hint and max(line, default="") < _SIGN and not _HINT.search(line):
             return []
-        return [match for match in self._pattern.finditer(line) if match[0]]
+        end, found = 0, list[re.Match[str]]()
+        for match in self._pattern.finditer(line):
+            if match[0] and not (match.lastgroup == "number" and _JOINED.search(line, end, match.start())):
+                end = match.end()
+                found.append(match)
+        return found
