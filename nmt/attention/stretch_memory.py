@@ -1,8 +1,8 @@
 """Memory attention whose slots are stretches of the source, and are compared with the query.
 
 Britz, Guan & Luong (2017), arXiv 1707.00110, with the comparison of Luong et al. (2015), arXiv 1508.04025. Several
-reads of one memory are the multi-query attention of Shazeer (2019), arXiv 1911.02150. Values are gated linear units of
-Dauphin et al. (2016), arXiv 1612.08083, and scaled as by Zhang & Sennrich (2019), arXiv 1910.07467.
+reads of one memory are the multi-query attention of Shazeer (2019), arXiv 1911.02150. Values and slots are scaled as by
+Zhang & Sennrich (2019), arXiv 1910.07467.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ TINY = 1e-6  # added to a mean square before it divides: float16 is exact to 6e-
 class StretchMemoryAttention(Attention):
     """r·K sums of neighbouring values, of D/r numbers each, which a query scores H times by index and content.
 
-    v_s = n(W_v h_s ∘ σ(W_g h_s))    S_k = Σ_s α_sk v_s    α_sk = σ(w · h_s) if s is in stretch k, else 0    per source
-    c_t = [c_t¹; …; c_tᴴ]    c_tⁱ = Σ_k βⁱ_tk n(S_k)    βⁱ_t = softmax(W_βⁱ d_t + n(S) W_cⁱ d_t)             per query
+    v_s = n(W_v h_s)         S_k = Σ_s α_sk v_s           α_sk = σ(w · h_s) if s is in stretch k, else 0    per source
+    c_t = [c_t¹; …; c_tᴴ]    c_tⁱ = Σ_k βⁱ_tk n(S_k)    βⁱ_t = softmax(W_βⁱ d_t + n(S) W_cⁱ d_t)            per query
 
     n(x) is x divided by its root mean square. A source of up to r·K states has a stretch for each. Then neighbouring
     stretches merge, from the first to the last: if each has two states, the next ones will have four. So a source can
@@ -39,7 +39,6 @@ class StretchMemoryAttention(Attention):
         width = ceil(state_size / split)
         self.context_size = heads * width
         self.W_v = nn.Linear(state_size, width, bias=False)
-        self.W_g = nn.Linear(state_size, width)
         self.w = nn.Linear(state_size, 1)
         self.W_beta = nn.Linear(query_size, heads * self.slots, bias=False)
         self.W_c = nn.Linear(query_size, heads * width, bias=False)
@@ -49,7 +48,7 @@ class StretchMemoryAttention(Attention):
         length = (memory.length + mask.sum(1))[:, None]
         positions = memory.length[:, None] + torch.arange(states.shape[1], device=states.device)
         weights = torch.sigmoid(self.w(states)) * self.in_stretch(positions, length).to(states.dtype)
-        values = self.W_v(states) * torch.sigmoid(self.W_g(states))
+        values = self.W_v(states)
 
         def merge(columns: Tensor) -> Tensor:
             firsts = self.first_states(memory.length[:, None])

@@ -118,7 +118,7 @@ def stretch_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
     def rms(numbers: Tensor) -> Tensor:
         return (sum(number**2 for number in numbers) / len(numbers) + 1e-6).sqrt()
 
-    values = [attention.W_v(state) * torch.sigmoid(attention.W_g(state)) for state in h]
+    values = [attention.W_v(state) for state in h]
     values = [value / rms(value) for value in values]
     alpha = [torch.sigmoid(attention.w(state))[0] for state in h]
     parts = stretches(len(h), attention.slots)
