@@ -23,7 +23,7 @@ from PIL import Image
 from torch.optim import Adam
 
 from nmt.alignment.figures import Scale
-from nmt.attention import MemoryAttention, StretchMemoryAttention
+from nmt.attention import MemoryAttention
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
@@ -135,7 +135,8 @@ def matrices(model: Seq2Seq) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     alignment = model.attention.align(read, memory)[0]
     # These memories keep sums, and divide them when they read. The figure shows the shares of the states in a slot.
     is_softmax = memory.state is not None and memory.state.shape == memory.mass.shape
-    if is_softmax or isinstance(model.attention, StretchMemoryAttention):
+    reads_several_times = memory.trace is not None and model.attention.context_size > memory.slots.shape[2]
+    if is_softmax or reads_several_times:
         write, read = write / memory.mass[0, :, None], read * memory.mass[:, None]
     return write.numpy(), read[0].numpy(), alignment.numpy()
 
