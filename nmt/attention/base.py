@@ -143,11 +143,11 @@ class Attention(CheckedArguments, nn.Module):
         """
         require_queries(query)
         weights = self.read_weights(query, memory)
+        slots = memory.slots[:, None] if weights.ndim == 4 else memory.slots
+        context = (weights.to(slots.dtype) @ slots).to(weights.dtype) if self.exact else weights @ slots
         if weights.ndim == 4:
-            return (weights @ memory.slots[:, None]).transpose(1, 2).flatten(2), weights.mean(1)
-        if not self.exact:
-            return weights @ memory.slots, weights
-        return (weights.to(memory.slots.dtype) @ memory.slots).to(weights.dtype), weights
+            return context.transpose(1, 2).flatten(2), weights.mean(1)
+        return context, weights
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
         """Return the alignment (B, Q, S) that the read weights (B, Q, R) used. Rows need not sum to 1.

@@ -13,9 +13,9 @@ from builders import random_model, tiny_config
 from torch import Tensor, nn
 
 from nmt.attention import LowRankAttention, LuongAttention, MemoryAttention, MultiHeadAttention, NoAttention
-from nmt.attention.base import Attention, Memory, SourceAttention, Update
+from nmt.attention.base import Attention, Memory, SourceAttention, Update, project
 from nmt.errors import UserError
-from nmt.testing import LAWS, BrokenLaw, check_attention, cost, exponent
+from nmt.testing import LAWS, BrokenLaw, check_attention, cost, exponent, random_inputs, write_and_read
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 
@@ -49,6 +49,23 @@ class Dot(SourceAttention):
         return self.W(query) @ memory.slots.transpose(1, 2)
 
 
+class TwoReads(Sigmoid):
+    """Two reads of a memory that is written in float32."""
+
+    exact = True
+
+    def __init__(self, *, state_size: int, query_size: int) -> None:
+        super().__init__(state_size=state_size, query_size=query_size)
+        self.context_size = 2 * state_size
+
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
+        return Update(torch.sigmoid(project(self.W_k, states)), states)
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        weights = super().read_weights(query, memory)
+        return torch.stack([weights, 1 - weights], dim=1)
+
+
 class Rest(MemoryAttention):
     def __init__(self, *, temperature: float = 1.0, **rest: Any) -> None:
         super().__init__(**rest)
@@ -72,6 +89,7 @@ def example_of_the_docs() -> type[Attention]:
     [
         (Sigmoid, {}),
         (Dot, {}),
+        (TwoReads, {}),
         (Rest, {"slots": 4, "temperature": 0.5}),
         (partial(Rest, slots=2), {}),
         (Sigmoid(state_size=8, query_size=2).train(), {"state_size": 8, "query_size": 2}),
@@ -81,10 +99,17 @@ def example_of_the_docs() -> type[Attention]:
         (NoAttention, {"skip": ["gradients"]}),
         (example_of_the_docs(), {}),
     ],
-    ids="sigmoid source rest partial sizes dot low_rank heads skip docs".split(),
+    ids="sigmoid source reads rest partial sizes dot low_rank heads skip docs".split(),
 )
 def test_attention_that_keeps_all_laws_passes(attention: Any, settings: dict[str, Any]) -> None:
     check_attention(attention, **settings)
+
+
+def test_exact_attention_reads_several_times_in_bfloat16() -> None:
+    states, mask, query = random_inputs(6, 5)
+    attention = TwoReads(state_size=6, query_size=5).bfloat16()
+    context, weights, alignment = write_and_read(attention, states.bfloat16(), mask, query.bfloat16())
+    assert (context.dtype, weights.dtype, alignment.dtype) == (torch.bfloat16, torch.bfloat16, torch.float32)
 
 
 class WrongSize(Sigmoid):
