@@ -172,6 +172,10 @@ def run_of(folder: object, summary: Mapping[str, Any] | None = None, **config: A
             [run_of("a", seed=1), run_of("b", seed=2), run_of("c", seed=1)],
             {"a": [1, 2], "c": [1]},
         ),
+        (  # a file of the text changed between them
+            [run_of("a", {"text_checksum": 1}, seed=1), run_of("b", {"text_checksum": 2}, seed=2)],
+            {"a": [1], "b": [2]},
+        ),
         ([run_of("attention=b,attention.slots=8,seed=3", seed=3)], {"b, attention.slots=8": [3]}),
         ([run_of("a/seed=3", seed=3)], {"a/seed=3": [3]}),
     ],
