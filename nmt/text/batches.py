@@ -175,9 +175,8 @@ class SampledPieces:
 
     def __init__(self, prepared: Prepared, dropout: float, *, max_tokens: int) -> None:
         """Raises UserError for pieces of another kind than BPE."""
-        if (kind := prepared.tokenizer.kind) != "bpe":
-            problem = f"the text has {kind} pieces, which have no merges; remove batches.bpe_dropout"
-            raise UserError(f"batches.bpe_dropout={dropout}: {problem}")
+        if not (prepared.source.has_merges and prepared.target.has_merges):
+            raise UserError(f"batches.bpe_dropout={dropout}: needs pieces of BPE, but the text has others; remove it")
         self._corpus, self._tokenizers = prepared.corpora["train"], (prepared.source, prepared.target)
         self._dropout, self._max_tokens = dropout, max_tokens
         self._longest, _ = self._corpus.longest_source()

@@ -207,6 +207,16 @@ class Tokenizer:
         """
         return self._our_ids(self._model.encode(clean_text(text), enable_sampling=True, alpha=dropout, nbest_size=-1))
 
+    @property
+    def has_merges(self) -> bool:
+        """Whether ``sample`` can skip merges, as of BPE. A unigram model would draw unlikely pieces instead."""
+        try:
+            self.sample("a", dropout=0.1)
+            self._model.nbest_encode("a", nbest_size=2)
+        except RuntimeError as error:  # words and characters have no samples, BPE has no n-best lists
+            return "NBestEncode" in str(error)
+        return False
+
     def _our_ids(self, ids: list[int]) -> list[int]:
         return [self._from_model[i] for i in ids] if self._renumbered else ids
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_text import prepared_text, random_pairs
+from tokenizer_kinds import tokenizer_of
 
 from nmt.errors import UserError
 from nmt.text import batches as module
@@ -141,6 +142,7 @@ def test_every_reading_draws_other_pieces_of_merges(prepared: Prepared) -> None:
     pieces = SampledPieces(prepared, 0.3, max_tokens=10_000)
     first, second = ([ids.tolist() for pair in pieces.batch(range(50)) for ids in pair] for _ in range(2))
     assert first != second
-    unigram = replace(prepared, tokenizer=replace(prepared.tokenizer, kind="unigram"))
-    with pytest.raises(UserError, match=r"^batches\.bpe_dropout=0\.1: "):
-        SampledPieces(unigram, 0.1, max_tokens=9)
+    for kind in ("spm-default", "words", "characters"):  # whatever the setting tokenizer.kind says
+        with pytest.raises(UserError, match=r"^batches\.bpe_dropout=0\.1: "):
+            SampledPieces(replace(prepared, target=tokenizer_of(kind)), 0.1, max_tokens=9)
+    SampledPieces(replace(prepared, target=tokenizer_of("bpe-nmt_nfkc")), 0.1, max_tokens=9)
