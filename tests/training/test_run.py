@@ -288,8 +288,13 @@ def test_adapter_is_a_model_that_names_its_base(finished: Path) -> None:
         model = load_folder(finished.parent / name).model.state_dict()
         assert all(torch.allclose(model[key], start[key], atol=1e-6) for key in start)
     assert (finished.parent / "d" / "model.pt").is_file()
-    for wrong in ("adapt.rank=9", "adapt.to=[]", "encoder.hidden_size=6", "data.lowercase=true", "attention.slots=2"):
+    texts = "data.lowercase=true", "data.remove_invisible=all"
+    for wrong in ("adapt.rank=9", "adapt.to=[]", "encoder.hidden_size=6", "attention.slots=2", *texts):
         refuse([*words, wrong, "name=e"], f"^{re.escape(wrong.partition('=')[0])}")
+    given = f"tokenizer.model={finished}/data/source.model"
+    train([*words, *on_prepared("same", given)[-2:], "name=prepared"])
+    for wrong in texts:
+        refuse([*words, *on_prepared(wrong, given, wrong)[-2:], "name=e"], f"^{re.escape(wrong.partition('=')[0])}=")
 
 
 # Refusals.
