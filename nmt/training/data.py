@@ -132,8 +132,8 @@ class CorpusBatches(pl.LightningDataModule):
         self.position = Position(**state)
         if self.position.read and processes != world_size():
             raise UserError(
-                f"resume=true: the run was stopped within an epoch of {processes} processes, and continues only with "
-                f"as many; now there are {world_size()}"
+                f"resume=true: the run was stopped within a pass of {processes} processes over the text, and continues "
+                f"only with as many; now there are {world_size()}"
             )
 
     def end_epoch(self, updates: int) -> None:
