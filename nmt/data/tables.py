@@ -113,10 +113,12 @@ class TableFile:
     def _parquet(self) -> Iterator[Any]:
         """Yield the pairs of a file with both columns, or with a column ``translation`` that holds them."""
         from pyarrow.parquet import ParquetFile
+        from pyarrow.types import is_struct
 
         names = list(self.columns or ())
         with ParquetFile(self.file) as table:
-            if NESTED in table.schema_arrow.names:
+            schema = table.schema_arrow
+            if NESTED in schema.names and is_struct(schema.field(NESTED).type):  # it may also hold texts
                 names = [f"{NESTED}.{name}" for name in names]
             rows = (row for batch in table.iter_batches(columns=names) for row in batch.to_pylist())
             yield from rows_as_pairs(rows, self.part, self.columns)

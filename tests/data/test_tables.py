@@ -67,7 +67,7 @@ def test_any_text_survives_csv(tmp_path_factory: pytest.TempPathFactory, table: 
 
 def test_parquet_reads_two_columns_also_nested_ones(tmp_path: Path) -> None:
     en, de = (list(side) for side in zip(*PAIRS, strict=True))
-    pq.write_table(pa.table({"en": en, "x": [[1]] * 4, "de": de}), tmp_path / "t.parquet")
+    pq.write_table(pa.table({"en": en, "x": [[1]] * 4, "de": de, "translation": de}), tmp_path / "t.parquet")
     nested = [{"en": a, "de": b, "fr": "z"} for a, b in PAIRS]
     pq.write_table(pa.table({"translation": nested, "x": [1] * 4}), tmp_path / "n.parquet")
     assert rows(tmp_path / "t.parquet") == rows(tmp_path / "n.parquet") == PAIRS
