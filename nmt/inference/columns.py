@@ -47,10 +47,11 @@ class Translate:
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return the columns of the batch and the new one, which is a list."""
         rows = [*batch[self.column]]
-        lines = [row for row in rows if isinstance(row, str)]
-        texts = iter(self.translator.texts(lines, self.search, on_failure=_warn))
-        return {**batch, self.output: [next(texts) if isinstance(row, str) else None for row in rows]}
+        lines = [row if isinstance(row, str) else "" for row in rows]
+        texts = self.translator.texts(lines, self.search, on_failure=_warn)
+        pairs = zip(rows, texts, strict=True)
+        return {**batch, self.output: [text if isinstance(row, str) else None for row, text in pairs]}
 
 
 def _warn(row: int, reason: str) -> None:
-    warnings.warn(f"line {row} of a batch: {reason}; its translation is empty", stacklevel=2)
+    warnings.warn(f"row {row} of a batch: {reason}; its translation is empty", stacklevel=2)

@@ -48,6 +48,6 @@ def test_a_pickled_object_finds_its_model_and_adds_a_column(
 
 
 def test_a_line_that_is_too_long_has_a_warning_and_an_empty_translation(run: Path, expected: list[str]) -> None:
-    with pytest.warns(UserWarning, match="its translation is empty"):
-        result = Translate(model=[run, run], **SETTINGS)({"text": ["dog " * 60, *LINES]})
-    assert result["translation"] == ["", *expected]
+    with pytest.warns(UserWarning, match="^row 1 of a batch: .*its translation is empty"):
+        result = Translate(model=[run, run], **SETTINGS)({"text": [None, "dog " * 60, *LINES]})
+    assert result["translation"] == [None, "", *expected]
