@@ -52,8 +52,7 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
             for key in ("lowercase", "remove_invisible") if base is not None else ():
                 if (value := getattr(prepared, key)) != getattr(start.properties, key):
                     raise UserError(
-                        f"data.{key}={value}: differs from the model in init_from={init_from}, which an adapter cannot "
-                        "change; prepare the text again, with the setting of that model"
+                        f"data.{key}={value}: the model in init_from={init_from} reads other text; prepare it likewise"
                     )
             longest = start.longest_source
         else:
