@@ -35,7 +35,7 @@ START_FILE = "start.json"  # the arguments that started a run, and what started 
 FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed", "guide", "adapt"),
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "init_from"),
-    *("training.ema_decay", "training.validate_every", "evaluation."),
+    *("training.ema_decay", "training.validate_every", "training.decode_sentences", "evaluation."),
 )
 LIMITS = {"max_epochs": "epochs", "max_steps": "updates"}  # keys of training, and what summary.json calls them
 

@@ -111,6 +111,8 @@ def test_finished_run_trains_further_as_an_uninterrupted_one(finished: Path) -> 
     before = {file: file.stat().st_mtime_ns for file in finished.rglob("*")}
     for words in ([], ["training.max_epochs=2"], ["training.max_epochs=1"], ["training.patience=5"]):
         refuse(["resume=true", *words], "runs/demo has finished")
+    for changed in ("optimizer.lr=1", "training.decode_sentences=3"):  # scores of other sentences are not comparable
+        refuse(["resume=true", "training.max_epochs=4", changed], f"^resume=true: {changed}")
     assert {file: file.stat().st_mtime_ns for file in finished.rglob("*")} == before
     train(["resume=true", "training.max_epochs=4"])
     assert summary(finished)["epochs"] == 4
