@@ -57,7 +57,7 @@ KINDS = {
     "memory": ["attention=memory", "attention.slots={slots}"],
     "abc": ["attention=abc", "attention.slots={slots}"],
     "located_memory": ["attention=located_memory", "attention.slots={slots}"],
-    "stretch_memory": ["attention=stretch_memory", "attention.slots={slots}"],
+    "stretch_memory": ["attention=stretch_memory", "attention.slots={slots}", "attention.split=8"],
     "low_rank": ["attention=low_rank", "attention.slots={slots}"],
     "covariance": ["attention=covariance"],
     "kernel taylor2": ["attention=kernel", "attention.feature_map=taylor2", "attention.key_size=16"],

@@ -1,13 +1,12 @@
 """Memory attention whose slots are stretches of the source, and are compared with the query.
 
 Britz, Guan & Luong (2017), arXiv 1707.00110, with the comparison of Luong et al. (2015), arXiv 1508.04025. Several
-reads of one memory are the multi-query attention of Shazeer (2019), arXiv 1911.02150. Values and slots are scaled as by
-Zhang & Sennrich (2019), arXiv 1910.07467.
+reads of one memory are the multi-query attention of Shazeer (2019), arXiv 1911.02150.
 """
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, sqrt
 
 import torch
 from torch import Tensor, nn, unflatten
@@ -17,48 +16,44 @@ from nmt.attention.base import Attention, Memory, Update
 from nmt.settings.arguments import Size
 
 LONGEST = 40  # stretches have at most 2 to this power states
-TINY = 1e-6  # added to a mean square before it divides: float16 is exact to 6e-8
+GAIN = 8  # of the first W_v: states of LSTMs start at about 0.04, and small contexts slow learning down
 
 
 class StretchMemoryAttention(Attention):
-    """r·K sums of neighbouring values, of D/r numbers each, which a query scores H times by index and content.
+    """r·K means M_k of neighbouring states, of D/r numbers each, which a query scores H times by index and content.
 
-    v_s = n(W_v h_s)         S_k = Σ_s α_sk v_s           α_sk = σ(w · h_s) if s is in stretch k, else 0    per source
-    c_t = [c_t¹; …; c_tᴴ]    c_tⁱ = Σ_k βⁱ_tk n(S_k)    βⁱ_t = softmax(W_βⁱ d_t + n(S) W_cⁱ d_t)            per query
+    M_k = Σ_s α_sk W_v h_s / Σ_s α_sk    α_sk = σ(w · h_s) if s is in stretch k, else 0    once per source
+    c_t = [c_t¹; …; c_tᴴ]                c_tⁱ = Σ_k βⁱ_tk M_k    βⁱ_t = softmax(W_βⁱ d_t + M W_cⁱ d_t)    once per query
 
-    n(x) is x divided by its root mean square. A source of up to r·K states has a stretch for each. Then neighbouring
-    stretches merge, from the first to the last: if each has two states, the next ones will have four. So a source can
-    arrive part by part. The memory has as many numbers as K states, in r times as many places. Sizes are rounded up.
+    A source of up to r·K states has a stretch for each. Then neighbouring stretches merge, from the first to the last:
+    if each has two states, the next ones will have four. So a source can arrive part by part. The memory has as many
+    numbers as K states, in r times as many places. Sizes are rounded up.
     """
 
     def __init__(
-        self, *, state_size: Size, query_size: Size, slots: Size = 16, split: Size = 8, heads: Size = 4
+        self, *, state_size: Size, query_size: Size, slots: Size = 32, split: Size = 4, heads: Size = 4
     ) -> None:
         super().__init__()
         self.slots, self.heads = slots * split, heads
         width = ceil(state_size / split)
         self.context_size = heads * width
         self.W_v = nn.Linear(state_size, width, bias=False)
+        nn.init.uniform_(self.W_v.weight, -GAIN / sqrt(state_size), GAIN / sqrt(state_size))
         self.w = nn.Linear(state_size, 1)
         self.W_beta = nn.Linear(query_size, heads * self.slots, bias=False)
         self.W_c = nn.Linear(query_size, heads * width, bias=False)
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        """Return α (B, S, r·K) and v; the slots before are merged as the new length asks for."""
+        """Return α (B, S, r·K) and W_v h; the slots before are merged as the new length asks for."""
         length = (memory.length + mask.sum(1))[:, None]
         positions = memory.length[:, None] + torch.arange(states.shape[1], device=states.device)
         weights = torch.sigmoid(self.w(states)) * self.in_stretch(positions, length).to(states.dtype)
-        values = self.W_v(states)
 
         def merge(columns: Tensor) -> Tensor:
             firsts = self.first_states(memory.length[:, None])
             return self.in_stretch(firsts, length).to(columns.dtype).transpose(1, 2) @ columns
 
-        return Update(weights, values * scales(values), merge)
-
-    def keys(self, memory: Memory) -> Tensor:
-        """Return 1 / rms(S_k) (B, r·K, 1)."""
-        return scales(memory.slots)
+        return Update(weights, self.W_v(states), merge)
 
     def lengths(self, length: Tensor) -> tuple[Tensor, Tensor]:
         """Return the number ℓ of states in a stretch of a source of this length, and how many stretches have 2ℓ."""
@@ -80,20 +75,13 @@ class StretchMemoryAttention(Attention):
         return size * (stretch + torch.minimum(stretch, longer))
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        """Return βⁱ / rms(S) (B, H, Q, r·K), the weight of each slot for each read of each query."""
-        assert memory.keys is not None
-        scale = memory.keys[:, None].transpose(2, 3)
-        content = self.split_heads(self.W_c(query)) @ memory.slots[:, None].transpose(2, 3) * scale
-        scores = self.split_heads(self.W_beta(query)) + content
+        """Return βⁱ / Σ_s α_s (B, H, Q, r·K), the weight of the sum in each slot for each read of each query."""
         is_used = memory.mass[:, None, None] > 0
-        return torch.softmax(scores.masked_fill(~is_used, torch.finfo(scores.dtype).min), dim=3) * scale
+        mass = memory.mass[:, None, None].where(is_used, 1)
+        content = self.split_heads(self.W_c(query)) @ memory.slots[:, None].transpose(2, 3) / mass
+        scores = self.split_heads(self.W_beta(query)) + content
+        return torch.softmax(scores.masked_fill(~is_used, torch.finfo(scores.dtype).min), dim=3) / mass
 
     def split_heads(self, joined: Tensor) -> Tensor:
         """Return (B, Q, H·n) as (B, H, Q, n)."""
         return unflatten(joined, 2, (self.heads, -1)).transpose(1, 2)
-
-
-def scales(numbers: Tensor) -> Tensor:
-    """Return 1 / rms (…, 1) of numbers (…, n), by a product: sums of onnxruntime depend on the batch."""
-    share = numbers.new_full((numbers.shape[-1], 1), 1 / numbers.shape[-1])
-    return torch.rsqrt(numbers.square() @ share + TINY)
