@@ -27,7 +27,7 @@ MODELS = {
     "ssru": ["attention=memory", "decoder=ssru", "decoder.layers=2", "decoder.hidden_size=320"],
     "mingru": ["attention=memory", "decoder=mingru", "decoder.input_feeding=true", "decoder.output_layer=direct"],
     "transformer": TRANSFORMER,
-    "transformer memory": ["attention=stretch_memory", "attention.slots=1", *TRANSFORMER],
+    "transformer memory": ["attention=stretch_memory", "attention.slots=1", "decoder=transformer", "decoder.layers=1"],
 }
 
 

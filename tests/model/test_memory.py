@@ -16,12 +16,12 @@ def megabytes():
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
 
 torch.set_num_threads(1)
-encoder = LSTMEncoder(embedding_size=64, hidden_size=128)
+encoder = LSTMEncoder(embedding_size=16, hidden_size=32)
 draw = random.Random(1)
 def run(shapes):
     for _ in range(shapes):
         rows, length = draw.randint(40, 200), draw.randint(4, 30)
-        states, _ = encoder(torch.randn(rows, length, 64), torch.ones(rows, length, dtype=torch.bool))
+        states, _ = encoder(torch.randn(rows, length, 16), torch.ones(rows, length, dtype=torch.bool))
         states.sum().backward()
 run(30)
 before = megabytes()
