@@ -16,8 +16,6 @@ from nmt.settings.arguments import Size
 
 SHARPNESS = 8.0  # of γ at the start: with K ≥ |S|, each slot then holds almost one source state
 
-EMPTY = 1e-4  # smallest sum of weights that a slot's mean state is divided by: float16 is exact to 6e-8
-
 
 class LocatedMemoryAttention(Attention):
     """K mean states M_k, one per stretch of the source, which a query scores by their index and their content.
@@ -39,9 +37,11 @@ class LocatedMemoryAttention(Attention):
         self.gamma = nn.Parameter(torch.full((), SHARPNESS))
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        """Return α (B, S, K), the weight of each source state in each context."""
+        """Return α_sk / Σ_s α_sk (B, S, K), the weight of each source state in each mean state."""
         scores = self.W_alpha(states)
-        return Update(torch.softmax(scores - self.gamma * self.distances(mask, scores.dtype), dim=2), states)
+        shares = torch.log_softmax(scores - self.gamma * self.distances(mask, scores.dtype), dim=2)
+        real = shares.masked_fill(~mask[..., None], torch.finfo(shares.dtype).min)
+        return Update(torch.softmax(real, dim=1), states)
 
     def distances(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
         """Return n² (s/|S| − k/K)² (B, S, K), the squared distance of each source state from each stretch."""
@@ -53,16 +53,10 @@ class LocatedMemoryAttention(Attention):
         return (length.clamp(max=slots) * (state - stretch)).square().to(dtype)
 
     def keys(self, memory: Memory) -> Tensor:
-        """Return M W_c (B, K, H)."""
-        return self.W_c(memory.slots / masses(memory)[..., None])  # type: ignore[no-any-return]
+        """Return W_β + M W_c / √D (B, K, H)."""
+        return self.W_beta.weight + self.W_c(memory.slots) / sqrt(self.W_beta.in_features)  # type: ignore[no-any-return]
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        """Return β / Σ_s α_s (B, Q, K), the weight of the sum of states in each slot for each query."""
+        """Return β (B, Q, K), the weight of each mean state for each query."""
         assert memory.keys is not None
-        content = query @ memory.keys.transpose(1, 2) / sqrt(query.shape[2])
-        return torch.softmax(self.W_beta(query) + content, dim=2) / masses(memory)[:, None]
-
-
-def masses(memory: Memory) -> Tensor:
-    """Return Σ_s α_s (B, K), the weight that each slot has received."""
-    return memory.mass.clamp(min=EMPTY)
+        return torch.softmax(query @ memory.keys.transpose(1, 2), dim=2)

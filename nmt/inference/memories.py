@@ -34,7 +34,7 @@ from nmt.search.history import Hypothesis
 from nmt.search.options import REWRITES, SearchOptions
 from nmt.search.search import max_rows, search_encoded, sentence_seed
 
-FORMAT = 2
+FORMAT = 3
 
 
 class EncodedLine(NamedTuple):

@@ -177,12 +177,21 @@ def test_integers_times_scales_are_the_weight_up_to_half_a_step(axis: int) -> No
         ("w = Sigmoid (scores) v = Tanh (values) y = MatMul (w, v)", False),
         ("w = Softmax (scores) y = MatMul (w, values)", False),
         ("w = Softmax (scores) v = Tanh (values) y = MatMul (v, w)", False),
+        *(
+            (f"v = Tanh (values) w = Softmax <axis = {axis}> (scores) {nodes} y = MatMul (t, v)", bounded)
+            for axis, nodes, bounded in (
+                (1, "r = Where (mask, w, zero) t = Transpose <perm = [0, 2, 1]> (r)", True),
+                (2, "r = Where (mask, w, zero) t = Transpose <perm = [0, 2, 1]> (r)", False),
+                (2, "t = Where (mask, w, one)", False),
+            )
+        ),
     ],
 )
 def test_bounded_numbers(nodes: str, bounded: bool) -> None:
     signature = "(float[2,4,4] scores, float[2,4,4] values) => (float[n,a,b] y)"
-    constant = "pads = Constant <value_ints = [0, 0, 0, 0, 1, 0]> ()"
-    graph = parser.parse_graph(f"g {signature} {{{constant} {nodes}}}")
+    constants = "<float zero = {0}, float one = {1}>"
+    before = "pads = Constant <value_ints = [0, 0, 0, 0, 1, 0]> () mask = Less (scores, values)"
+    graph = parser.parse_graph(f"g {signature} {constants} {{{before} {nodes}}}")
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
     assert bounded_outputs(model) == ({"y"} if bounded else set())
     rng = np.random.default_rng(0)

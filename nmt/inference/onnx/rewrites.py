@@ -218,15 +218,20 @@ class _Graph:
             return all(map(self.is_bounded, node.input[node.op_type == "Where" :]))
         return node.op_type in ("Sigmoid", "Softmax", "Tanh")
 
-    def _has_weights(self, name: str) -> bool:
-        """Return whether no number of a value is negative, and each row has a sum of 1 or 0."""
+    def _has_weights(self, name: str, axis: int = -1) -> bool:
+        """Return whether no number of a value is negative, and no sum along this axis is above 1."""
         node = self.producers.get(name)
-        if node is not None and node.op_type == "Pad":  # another row of zeros
-            return self._has_weights(node.input[0])
-        if node is None or node.op_type != "Softmax":
+        if node is None:
             return False
-        axis = node.attribute[0].i if node.attribute else -1
-        return axis in (-1, self._ranks[name] - 1)
+        if node.op_type == "Pad":  # another row of zeros
+            return self._has_weights(node.input[0], axis)
+        if node.op_type == "Transpose":
+            return self._has_weights(node.input[0], node.attribute[0].ints[axis])
+        if node.op_type == "Where":
+            others = [value for value in node.input[1:] if np.any(self.weights.get(value, 1))]  # zeros are padding
+            return len(others) == 1 and self._has_weights(others[0], axis)
+        own_axis = node.attribute[0].i if node.attribute else -1
+        return node.op_type == "Softmax" and (axis - own_axis) % self._ranks[name] == 0
 
     @cached_property
     def _ranks(self) -> dict[str, int]:
