@@ -25,7 +25,7 @@ GRAPH_SUFFIX: dict[OnnxEngineName, str] = {"onnx": "", "onnx-int8": ".int8"}
 
 # An exported model: its files, and names of inputs and outputs of its graphs.
 FOLDER = "onnx"  # inside a run's folder
-FORMAT = 6
+FORMAT = 7
 ABOUT = "about.json"
 SHORTLIST = "shortlist.npz"
 NEXT = ".after"

@@ -63,7 +63,7 @@ def _hypotheses(search: OneSearch, limit: int, options: SearchOptions) -> list[H
     length = limit
     slot = 0
     for time, row in enumerate(tokens):
-        if time >= options.min_length and EOS in row[:beam]:
+        if EOS in row[:beam]:
             place = row.index(EOS)
             if log_probs[time][place] / penalties[time] > score:
                 score = log_probs[time][place] / penalties[time]

@@ -35,7 +35,7 @@ from nmt.inference.onnx.engine import OnnxEngine, open_session
 from nmt.inference.onnx.export import ENGINES, LEAST_SHARED, export
 from nmt.inference.onnx.model import OnnxModel, exported_engines, open_onnx
 from nmt.inference.onnx.rewrites import bounded_outputs, quantise
-from nmt.inference.onnx.search_graph import search_graph
+from nmt.inference.onnx.search_graph import KINDS, search_graph
 from nmt.inference.onnx.shortlist import Shortlist, to_integers
 from nmt.inference.translator import Translator
 from nmt.model.decoder import LSTMDecoder, RecurrentDecoder, State
@@ -242,7 +242,11 @@ STEP = """
     rows = Mul (second, size)
     row = Add (rows, tokens)
     scores = Gather (table, row)
-    log_probs, candidates = TopK (scores, k)
+    flat_shape = Constant <value_ints = [-1, %d]> ()
+    flat_scores = Reshape (scores, flat_shape)
+    shape = Shape (scores)
+    all_scores = Reshape (flat_scores, shape)
+    log_probs, candidates = TopK (all_scores, k)
     weights = Cast <to = 1> (row)
     previous_after = Identity (tokens)
 """
@@ -282,7 +286,7 @@ def toy_engine(table: np.ndarray) -> OnnxEngine:
     names = {"tokens": 2, "parents": 2, "previous": 2, "k": 1}
     outputs = {"log_probs": TensorProto.FLOAT, "candidates": TensorProto.INT64, "weights": TensorProto.FLOAT}
     outputs["previous.after"] = TensorProto.INT64
-    nodes = list(parser.parse_graph(f"step () => () {{{STEP}}}").node)
+    nodes = list(parser.parse_graph(f"step () => () {{{STEP % VOCABULARY}}}").node)
     nodes[-1].output[0] = "previous.after"
     graph = helper.make_graph(
         nodes,
@@ -294,7 +298,7 @@ def toy_engine(table: np.ndarray) -> OnnxEngine:
     step = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     return OnnxEngine(
         lambda ids: {"previous": np.zeros((len(ids), 1), dtype=np.int64)},
-        lambda kind: opened({"step": step, "search": search_graph(step)}[kind]),
+        lambda kind: opened(step if kind == "step" else search_graph(step, KINDS[kind])),
         vocabulary=VOCABULARY,
         shortlist=None,
         folder=Path("toy"),

@@ -81,7 +81,7 @@ class OnnxEngine:
         self._folder = folder  # for messages
 
     def graph(self, kind: str) -> tuple[Any, frozenset[str]]:
-        """Return the graph ``step``, ``search`` or ``align``, which is loaded on first use, and its inputs' names."""
+        """Return the graph of this kind, which is loaded on first use, and the names of its inputs."""
         with self._lock:
             if kind not in self._graphs:
                 graph = self._open_graph(kind)
@@ -165,24 +165,24 @@ class OnnxEngine:
         k = max(beam + SPARE, 2 * beam)
         if limit > MAX_STEPS or candidates < k:
             return None
-        piece_bans = np.zeros(self._vocabulary, dtype=np.float32)
-        piece_bans[list(options.banned(options.min_length))] = -np.inf
-        end_bans = np.zeros(limit + 1)
-        end_bans[: options.min_length] = -np.inf
-        penalties = length_penalty(np.arange(1, limit + 2), options.length_penalty)
+        piece_bans = np.zeros((2, self._vocabulary), dtype=np.float32)  # where none may end, and where one may
+        for row, length in enumerate((0, options.min_length)):
+            piece_bans[row, [*options.banned(length)]] = -np.inf
         given: Fields = {
-            "piece_bans": piece_bans if source.ids is None else piece_bans.take(source.ids),
-            "end_bans": end_bans,
-            "penalties": penalties,
-            # Greedy search stops at the first end: the bound of a live hypothesis must not exceed its score.
-            "largest_penalty": np.array(penalties[-1] if beam > 1 else 1e-300),
+            "piece_bans": piece_bans if source.ids is None else piece_bans.take(source.ids, axis=1),
+            "ban_rows": (np.arange(limit + 1) >= options.min_length).astype(np.int64),
+            "penalties": length_penalty(np.arange(1, limit + 2), options.length_penalty),
             "beam": np.array([beam]),
             **({} if source.ids is None else {"pieces": source.ids}),
         }
         own = {f"{SEARCH}{name}": field for name, field in {**source.fields, **given}.items()}
-        graph, names = self.graph("search")
+        graph, names = self.graph("search" if beam > 1 else "greedy")
         inputs = self._only(names, {**source.fields, **source.output, **own, "k": np.array([k])})
-        search = OneSearch(*graph.run(SEARCHED, inputs))
+        if beam > 1:
+            search = OneSearch(*graph.run(SEARCHED, inputs))
+        else:
+            log_probs, tokens = (kept.reshape(-1, 1) for kept in graph.run(SEARCHED[:2], inputs))
+            search = OneSearch(log_probs.cumsum(axis=0, dtype=np.float64), tokens, *[np.zeros_like(tokens)] * 2)
         return search if search.log_probs.max() < np.inf else None  # NaN is not less either
 
     def drop(self, live: OnnxSource, keep: Integers) -> OnnxSource:

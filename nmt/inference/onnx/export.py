@@ -50,7 +50,7 @@ from nmt.inference.onnx.graphs import (
 )
 from nmt.inference.onnx.model import About
 from nmt.inference.onnx.rewrites import bounded_outputs, fix_summation_order, join_products, quantise
-from nmt.inference.onnx.search_graph import search_graph
+from nmt.inference.onnx.search_graph import KINDS, search_graph
 from nmt.inference.onnx.shortlist import LikelyPieces, Shortlist
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.decoder import RecurrentDecoder
@@ -251,7 +251,8 @@ def _share_weights(folder: Path, suffix: str) -> None:
                 weight.ClearField("raw_data")
             onnx.save(model, file)
             if kind != "encode":
-                onnx.save(search_graph(model), folder / file.name.replace("step", "search"))
+                for name, search in KINDS.items():
+                    onnx.save(search_graph(model, search), folder / file.name.replace("step", name))
 
 
 @contextmanager

@@ -1,12 +1,11 @@
 """An exported model: ONNX graphs, tokenizers and ``about.json`` in the folder ``onnx`` of a run, or alone.
 
 ``encode.onnx`` maps ids to the memory and the first state, ``step.onnx`` adds one piece to every hypothesis, and
-``align.onnx`` maps read weights to an alignment. ``search.onnx`` repeats the step, and searches for one sentence.
-``*.int8.onnx`` are the same graphs with matrix products in 8-bit integers. ``step.short*.onnx`` and
-``search.short*.onnx`` take the output layer's rows for a batch's shortlist as an input; ``shortlist.npz`` holds the
-shortlist and these rows. Weights lie beside the graphs, in ``weights*.bin``. ``about.json`` has a checksum of each
-file, because onnxruntime does not notice a few changed bytes. A deployment is a folder of these files without
-``model.pt`` and without a subfolder.
+``align.onnx`` maps read weights to an alignment. ``search.onnx`` and ``greedy.onnx`` repeat the step, and search for
+one sentence. ``*.int8.onnx`` are the same graphs with matrix products in 8-bit integers. ``*.short*.onnx`` take the
+output layer's rows for a batch's shortlist as an input; ``shortlist.npz`` holds the shortlist and these rows. Weights
+lie beside the graphs, in ``weights*.bin``. ``about.json`` has a checksum of each file, because onnxruntime does not
+notice a few changed bytes. A deployment is a folder of these files without ``model.pt`` and without a subfolder.
 """
 
 from __future__ import annotations
@@ -109,11 +108,11 @@ class OnnxModel:
         """Load all graphs now. Otherwise, each engine loads those that it needs when it first needs them."""
         for beside_others in (False, True):
             engine = self.engine(trace=False, beside_others=beside_others)
-            for kind in ("step", "search", "align"):
+            for kind in ("step", "search", "greedy", "align"):
                 engine.graph(kind)
 
     def graph(self, kind: str) -> Path:
-        """Return the file of the graph of this kind: ``encode``, ``step``, ``search`` or ``align``."""
+        """Return the file of the graph of this kind: ``encode``, ``step``, ``search``, ``greedy`` or ``align``."""
         if kind == "align":
             return self.folder / ALIGN  # never quantised: its products are too small to matter
         short = ".short" if self.settings.shortlist and kind != "encode" else ""
@@ -124,7 +123,7 @@ class OnnxModel:
 
         A file is read again only if it has changed.
         """
-        files = [self.graph(kind) for kind in ("encode", "step", "search", "align")]
+        files = [self.graph(kind) for kind in ("encode", "step", "search", "greedy", "align")]
         names = [f"{WEIGHTS}{GRAPH_SUFFIX[self.engine_name]}.bin", *[SHORTLIST] * self.settings.shortlist]
         for file in (*files, *(self.folder / name for name in names)):
             found = file.stat() if file.is_file() else None

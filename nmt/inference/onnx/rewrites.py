@@ -121,7 +121,7 @@ def _exchanged(node: NodeProto, right: str, order: list[int]) -> Iterator[NodePr
 def _with_another_row(node: NodeProto, rank: int) -> Iterator[NodeProto]:
     """Yield the product with a row of zeros below its left factor, which is cut off again.
 
-    onnxruntime multiplies a single row by another method, which adds the last one to three terms in another order.
+    onnxruntime multiplies a single row by another method, which adds the terms in another order.
     """
     left, right = node.input
     name = node.output[0]
