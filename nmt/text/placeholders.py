@@ -73,7 +73,6 @@ _NUMBERS = r"""
 _AFTER_ADDRESS = r"\u3001-\u3003\u3008-\u301f\uff01-\uff1f"  # marks of Chinese and Japanese, which need no spaces
 # Each placeholder has one of these, and few lines have: this search takes a tenth of the time of the full one.
 _HINT = re.compile(r"[@#$%&{\[</\\:;_`!\u00a9\u00ae]|--|\.\w|[\da-fA-F]-")
-_JOINED = re.compile(r"\w[-+#]+$")  # before a number: it belongs to a word, such as C++11 and x86-64
 _SIGN = "\u2020"  # as are many characters behind it, whose class would take 2 ms to compile
 
 
@@ -86,7 +85,7 @@ class KeptText:
         Raises UserError for a wrong one.
         """
         try:
-            re.compile(f"(?:{pattern})|(?P<number>x)")
+            re.compile(f"(?:{pattern})|(?P<number>x)(?P<word>x)")
         except re.error as error:
             raise UserError(f"search.keep={brief(pattern)}: not a regular expression: {error}; change it") from None
         parts = [f"(?:{pattern})"] if pattern else []
@@ -94,7 +93,9 @@ class KeptText:
         for kind in (_ADDRESSES, _FIELDS, _FORMATS, _SIGNS) if placeholders else ():
             kind = kind.replace("NESTED", _nested(3)).replace("LETTER", rf"[^\W{UNSPACED.pattern[1:-1]}]")
             parts.append(f"(?x:{kind.replace('AFTER', _AFTER_ADDRESS)})")
-        parts += [f"(?P<number>(?x:{_NUMBERS}))"] if numbers else []
+        # A number that a mark joins to a word belongs to it, as in C++11 and x86-64.
+        word = r"(?P<word>(?<!\w)[^\W\d_]\w{0,50}+[-+#]{1,9}\d[\w.,:/+#-]*)"
+        parts += [f"(?P<number>(?x:{_NUMBERS}))", word] if numbers else []
         self._pattern = LazyPattern("|".join(parts) or "(?!)")
         self._needs_hint = not pattern and not numbers
 
@@ -102,9 +103,4 @@ class KeptText:
         """Return the matches in order; that of a number has the ``lastgroup`` number."""
         if self._needs_hint and max(line, default="") < _SIGN and not _HINT.search(line):
             return []
-        end, found = 0, list[re.Match[str]]()
-        for match in self._pattern.finditer(line):
-            if match[0] and not (match.lastgroup == "number" and _JOINED.search(line, end, match.start())):
-                end = match.end()
-                found.append(match)
-        return found
+        return [match for match in self._pattern.finditer(line) if match[0] and match.lastgroup != "word"]
