@@ -40,6 +40,8 @@ class PrefixReader:
         starts = [at for at, piece in enumerate(ids) if self._spellings[piece].startswith(b" ")]
         fixed = len(ids) if ends_word else max([len(ids) - OPEN_PIECES, 0, *starts[-1:]])
         tail = b" " if ends_word else b"".join(self._spellings[piece] for piece in ids[fixed:])
+        if self._spellings[ids[-1]].endswith(b" "):  # a tokenizer with spaces behind words
+            tail = tail[:-1]
         prefix: list[dict[int, int]] = [{piece: at + 1} for at, piece in enumerate(ids[:fixed])]
         prefix += [{} for _ in tail]
         for at in reversed(range(len(tail))):
@@ -48,7 +50,7 @@ class PrefixReader:
                 for piece, length in self._pieces_at(tail[at:])
                 if at + length == len(tail) or prefix[fixed + at + length]
             }
-        if ends_word:
+        if ends_word and tail:
             prefix[-1][EOS] = len(prefix)
         return prefix
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference.conftest import WORDS
 from inference.random_translators import random_translator
+from tokenizer_kinds import tokenizer_of
 
 from nmt.inference.onnx.export import ENGINES
 from nmt.inference.prefix import PrefixReader
@@ -78,6 +79,16 @@ def test_last_word_may_be_spelled_and_continued_in_every_way(vocabulary: Tokeniz
         spelled = b"".join(spellings[piece] for piece in (*fixed, *pair))
         complete = pair[0] == EOS or spelled.startswith(expected + b" ") if fixed else spelled.startswith(expected)
         assert (place == len(prefix)) == complete, pair
+
+
+@pytest.mark.parametrize("text", ["a man in a blue shi", "a man in a blue shi ", "a man in "])
+def test_tokenizer_may_write_spaces_behind_words(text: str) -> None:
+    tokenizer = tokenizer_of("suffix")
+    prefix = PrefixReader(tokenizer).read(text)
+    place = 0
+    for piece in tokenizer.encode(f"{text}rt is" if text.endswith("i") else f"{text}is"):
+        place = place if place == len(prefix) else prefix[place][piece]
+    assert place == len(prefix)
 
 
 def test_wrong_prefixes_are_refused_in_one_line() -> None:
