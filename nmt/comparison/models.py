@@ -70,8 +70,8 @@ class FinishedRun:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that all runs of a model share, and the checksum of their text, whose files may change."""
-        own = {key: value for key, value in self.config.items() if key not in IGNORED}
-        return {**own, "text_checksum": self.summary.get("text_checksum")}
+        checksum = {"text_checksum": self.summary.get("text_checksum")}
+        return {key: value for key, value in self.config.items() if key not in IGNORED} | checksum
 
     @cached_property
     def translations(self) -> list[str]:

@@ -111,8 +111,6 @@ def _adapt_conflicts(settings: Train, config: Mapping[str, Any]) -> Iterator[str
     stored = flatten(read_yaml(Path(start) / CONFIG_FILE, f"init_from={start}"))
     for key in sorted({*stored, *wanted}):
         fixed = key.startswith(MODEL_GROUPS) and not key.endswith(".dropout")  # only in training
-        # Prepared text says later how it was changed.
-        fixed |= key in ("data.lowercase", "data.remove_invisible") and key in wanted
         if fixed and (now := wanted.get(key)) != stored.get(key):
             yield f"{key}={now}: differs from the model in init_from={start}, which an adapter cannot change; remove it"
             return

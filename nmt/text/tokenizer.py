@@ -209,11 +209,11 @@ class Tokenizer:
 
     @property
     def has_merges(self) -> bool:
-        """Whether ``sample`` can skip merges, as of BPE. A unigram model would draw unlikely pieces instead."""
+        """Whether ``sample`` skips merges, as of BPE; of a unigram model, it would draw unlikely pieces."""
         try:
             self.sample("a", dropout=0.1)
             self._model.nbest_encode("a", nbest_size=2)
-        except RuntimeError as error:  # words and characters have no samples, BPE has no n-best lists
+        except RuntimeError as error:  # BPE has no n-best lists, words and characters not even samples
             return "NBestEncode" in str(error)
         return False
 
