@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from nmt.commands.options import command, load_model
 from nmt.commands.streams import require_stdout
+from nmt.config.overrides import read_yaml
 from nmt.errors import UserError
 from nmt.files.atomic import create_folder
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
-from nmt.inference.run_files import has_adapter
+from nmt.inference.run_files import CONFIG_FILE, has_adapter
 from nmt.settings.arguments import Count
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _write(options: ExportOptions, deployment: Path | None = None) -> Path:
     trained = load_model(options.model, settings).trained
     from nmt.inference.onnx.export import export, write_deployment
 
-    likely = _likely_pieces(trained, options)
+    likely = likely_pieces(trained, options)
     engines = list(GRAPH_SUFFIX) if options.engine is None else [options.engine]
     if deployment is not None:
         name = Path(options.output or "").name
@@ -90,7 +91,7 @@ def print_files(folder: Path) -> None:
     print(f"{folder}  {sum(file.stat().st_size for file in files) / 10**6:.1f} MB in total")
 
 
-def _likely_pieces(trained: TrainedModel, options: ExportOptions) -> LikelyPieces | None:
+def likely_pieces(trained: TrainedModel, options: ExportOptions) -> LikelyPieces | None:
     """Return the pieces of a shortlist, learned from the model's training text; None if none is asked for.
 
     Raises UserError if there is no such text, or if it was prepared with other tokenizers since.
@@ -104,6 +105,8 @@ def _likely_pieces(trained: TrainedModel, options: ExportOptions) -> LikelyPiece
     from nmt.text.tokenizer import other_side
 
     data = trained.config["data"]
+    if has_adapter(Path(options.model)):  # the model is its base, which has learned from other text
+        data = read_yaml(Path(options.model) / CONFIG_FILE)["data"]
     folder = Path(str(data.get("folder"))) if is_prepared(data) else Path(options.model) / "data"
     prepared = open_prepared(folder)
     if other_side(prepared, trained):

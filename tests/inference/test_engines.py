@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -25,9 +25,11 @@ from small_text import SETTINGS
 from torch import Tensor, nn
 
 from nmt.attention.base import Memory
+from nmt.commands.export import ExportOptions, likely_pieces
 from nmt.commands.export import export as export_by_command
 from nmt.data.filters import Filters
 from nmt.data.links import Pair
+from nmt.data.sources import PREPARED
 from nmt.files.checksum import checksum
 from nmt.inference.engines import SPARE, LoadSettings, OnnxEngineName
 from nmt.inference.model_folder import save_folder
@@ -361,6 +363,19 @@ def test_a_shortlist_is_learned_and_restricts_pieces_and_one_of_all_pieces_chang
     allowed = {*tokenizer.pieces([*FREQUENT, *BEST[0]])}
     assert len(used(shortlist=True)) > 5 and used(shortlist=True) <= allowed
     assert not used(shortlist=False) <= allowed
+
+
+def test_shortlist_of_an_adapter_is_learned_from_the_text_of_the_adapter(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=SIZE)
+    for name, target in (("base", "red cats sleep"), ("own", "here today")):
+        pairs = {"train": [Pair("two houses", target)]}
+        prepare(pairs, Filters(), SETTINGS, tmp_path / name, tokenizers=(tokenizer, tokenizer))
+    base, own = ({"data": {"_target_": PREPARED, "folder": str(tmp_path / name)}} for name in ("base", "own"))
+    (tmp_path / "adapter.safetensors").touch()
+    (tmp_path / "config.yaml").write_text(json.dumps(own), encoding="utf-8")
+    options = ExportOptions(model=str(tmp_path), output=None, engine=None, shortlist=9, trust=[])
+    found = likely_pieces(cast(Any, SimpleNamespace(source=tokenizer, target=tokenizer, config=base)), options)
+    assert found is not None and {*found.frequent} == {*tokenizer.encode("here today")}
 
 
 @pytest.mark.parametrize(
