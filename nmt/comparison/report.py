@@ -52,8 +52,8 @@ EXPLANATIONS = {
     "n and ±": "n is the number of runs. ± is the sample standard deviation over runs, and for decoding over rounds.",
     "vs baseline (p)": "Mean difference from the baseline, and the two-sided p-value of sacrebleu's paired bootstrap "
     f"test with {SAMPLES:,} samples, one per run, against the baseline's run with the same seed, or else in the same "
-    "place. * means that all of several runs differ in the same direction with p < 0.05, and that BLEU is not at chance "
-    "(below 1).",
+    "place. * means that all of several runs differ in the same direction with p < 0.05, and that BLEU is not at "
+    "chance (below 1).",
     "AER": "Links of the force-decoded references against the gold links; lower is better.",
     "alignment entropy": "Mean over the target pieces of the force-decoded references, in nats. 0: a piece reads one "
     "source piece; log S: it reads all S source pieces equally. Negative weights count by their absolute value.",
