@@ -31,7 +31,7 @@ class Search(NamedTuple):
     """A kind of search: what it adds to the decoder."""
 
     rows: str
-    """Nodes that give the decoder its ``tokens`` (1,n)."""
+    """Nodes that give the decoder its ``tokens`` and ``parents`` (1,n)."""
     selection: str
     """Nodes after the decoder has given ``all_log_probs`` (n,C) of the n live hypotheses."""
     carried: dict[str, np.ndarray]
@@ -42,7 +42,10 @@ class Search(NamedTuple):
 
 KINDS = {
     "search": Search(
-        rows="tokens = Unsqueeze (step_tokens, zero)",
+        rows="""
+            tokens = Unsqueeze (step_tokens, zero)
+            parents = Unsqueeze (step_parents, zero)
+        """,
         selection="""
             log_probs, candidates = TopK (all_log_probs, k)
             bans = Gather (step_bans, candidates)
@@ -85,7 +88,10 @@ KINDS = {
         kept={"ranked": np.float64, "ranked_tokens": np.int64, "ranked_parents": np.int64, "places": np.int64},
     ),
     "greedy": Search(
-        rows="tokens = Identity (step_tokens)",
+        rows="""
+            tokens = Identity (step_tokens)
+            parents = Unsqueeze (zero, zero)
+        """,
         selection="""
             allowed = Add (all_log_probs, step_bans)
             ranked, candidates = TopK (allowed, one)
