@@ -104,10 +104,10 @@ def likely_pieces(trained: TrainedModel, options: ExportOptions) -> LikelyPieces
     from nmt.text.prepare import open_prepared
     from nmt.text.tokenizer import other_side
 
-    data = trained.config["data"]
-    if has_adapter(Path(options.model)):  # the model is its base, which has learned from other text
-        data = read_yaml(Path(options.model) / CONFIG_FILE)["data"]
-    folder = Path(str(data.get("folder"))) if is_prepared(data) else Path(options.model) / "data"
+    run = Path(options.model)
+    # The configuration of an adapted model is that of its base, which has learned from other text.
+    data = read_yaml(run / CONFIG_FILE)["data"] if has_adapter(run) else trained.config["data"]
+    folder = Path(str(data.get("folder"))) if is_prepared(data) else run / "data"
     prepared = open_prepared(folder)
     if other_side(prepared, trained):
         raise UserError(f"shortlist={size}: the tokenizers of {folder} are not those of the model; prepare it again")

@@ -48,8 +48,7 @@ class Translate:
         """Return the columns of the batch and the new one, which is a list."""
         rows = [*batch[self.column]]
         lines = [row if isinstance(row, str) else "" for row in rows]
-        texts = self.translator.texts(lines, self.search, on_failure=_warn)
-        pairs = zip(rows, texts, strict=True)
+        pairs = zip(rows, self.translator.texts(lines, self.search, on_failure=_warn), strict=True)
         return {**batch, self.output: [text if isinstance(row, str) else None for row, text in pairs]}
 
 

@@ -49,8 +49,8 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
                     f"init_from={init_from}: its {side} tokenizer is not that of the prepared text; prepare the text "
                     f"again with tokenizer.model={init_from}/data/{side}.model"
                 )
-            for key in ("lowercase", "remove_invisible") if base is not None else ():
-                if (value := getattr(prepared, key)) != getattr(start.properties, key):
+            for key in ("lowercase", "remove_invisible"):
+                if base and (value := getattr(prepared, key)) != getattr(start.properties, key):
                     raise UserError(
                         f"data.{key}={value}: the model in init_from={init_from} reads other text; prepare it likewise"
                     )

@@ -145,4 +145,3 @@ def test_every_reading_draws_other_pieces_of_merges(prepared: Prepared) -> None:
     for kind in ("spm-default", "words", "characters"):  # whatever the setting tokenizer.kind says
         with pytest.raises(UserError, match=r"^batches\.bpe_dropout=0\.1: "):
             SampledPieces(replace(prepared, target=tokenizer_of(kind)), 0.1, max_tokens=9)
-    SampledPieces(replace(prepared, target=tokenizer_of("bpe-nmt_nfkc")), 0.1, max_tokens=9)

@@ -70,8 +70,9 @@ def test_numbers_are_found_with_signs_groups_currencies_and_units() -> None:
             [match] = NUMBERS.matches(sentence.format(number))
             assert (match[0], match.lastgroup) == (number, "number")
     assert [match[0] for match in NUMBERS.matches("in 1998 300 people")] == ["1998", "300"]
-    for line in ("3月, A4, 2nd, 7.30pm, $1.5bn, 2.5x, 1,500ft and 2024-01-02x", "C++11, x86-64, C#8, v2.0.1, UTF-8"):
-        assert NUMBERS.matches(line) == []
+    assert (
+        NUMBERS.matches("3月, A4, 2nd, 7.30pm, $1.5bn, 2.5x, 1,500ft and 2024-01-02x, C++11, x86-64, C#8, v2.0.1") == []
+    )
     assert [match[0] for match in NUMBERS.matches("5 km-10 km")] == ["5 km", "10 km"]
     for kept in ("%s", "%(n)d", "${x}", "$x", "3,500", "{x}", "%d"):  # beside a number
         for number in ("+49 30 1234", "3,500", "-5", "12:30"):
