@@ -1,7 +1,8 @@
 """Memory attention whose slots are stretches of the source, and are compared with the query.
 
 Britz, Guan & Luong (2017), arXiv 1707.00110, with the comparison of Luong et al. (2015), arXiv 1508.04025. Several
-reads of one memory are the multi-query attention of Shazeer (2019), arXiv 1911.02150.
+reads of one memory are the multi-query attention of Shazeer (2019), arXiv 1911.02150. Values are gated linear units of
+Dauphin et al. (2016), arXiv 1612.08083.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from nmt.attention.base import Attention, Memory, Update
 from nmt.settings.arguments import Size
 
 LONGEST = 40  # stretches have at most 2 to this power states
-GAIN = 8  # of the first W_v: states of LSTMs start at about 0.04, and small contexts slow learning down
+GAIN = 16  # of the first W_v: states of LSTMs start at about 0.04, and small contexts slow learning down
 
 
 class StretchMemoryAttention(Attention):
     """r·K means M_k of neighbouring states, of D/r numbers each, which a query scores H times by index and content.
 
-    M_k = Σ_s α_sk W_v h_s / Σ_s α_sk    α_sk = σ(w · h_s) if s is in stretch k, else 0    once per source
-    c_t = [c_t¹; …; c_tᴴ]                c_tⁱ = Σ_k βⁱ_tk M_k    βⁱ_t = softmax(W_βⁱ d_t + M W_cⁱ d_t)    once per query
+    v_s = W_v h_s ∘ σ(W_g h_s)    M_k = Σ_s α_sk v_s / Σ_s α_sk    α_sk = σ(w · h_s) if s is in stretch k, else 0
+    c_t = [c_t¹; …; c_tᴴ]         c_tⁱ = Σ_k βⁱ_tk M_k             βⁱ_t = softmax(W_βⁱ d_t + M W_cⁱ d_t)
 
     A source of up to r·K states has a stretch for each. Then neighbouring stretches merge, from the first to the last:
     if each has two states, the next ones will have four. So a source can arrive part by part. The memory has as many
@@ -39,12 +40,13 @@ class StretchMemoryAttention(Attention):
         self.context_size = heads * width
         self.W_v = nn.Linear(state_size, width, bias=False)
         nn.init.uniform_(self.W_v.weight, -GAIN / sqrt(state_size), GAIN / sqrt(state_size))
+        self.W_g = nn.Linear(state_size, width)
         self.w = nn.Linear(state_size, 1)
         self.W_beta = nn.Linear(query_size, heads * self.slots, bias=False)
         self.W_c = nn.Linear(query_size, heads * width, bias=False)
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        """Return α (B, S, r·K) and W_v h; the slots before are merged as the new length asks for."""
+        """Return α (B, S, r·K) and v; the slots before are merged as the new length asks for."""
         length = (memory.length + mask.sum(1))[:, None]
         positions = memory.length[:, None] + torch.arange(states.shape[1], device=states.device)
         weights = torch.sigmoid(self.w(states)) * self.in_stretch(positions, length).to(states.dtype)
@@ -53,7 +55,7 @@ class StretchMemoryAttention(Attention):
             firsts = self.first_states(memory.length[:, None])
             return self.in_stretch(firsts, length).to(columns.dtype).transpose(1, 2) @ columns
 
-        return Update(weights, self.W_v(states), merge)
+        return Update(weights, self.W_v(states) * torch.sigmoid(self.W_g(states)), merge)
 
     def lengths(self, length: Tensor) -> tuple[Tensor, Tensor]:
         """Return the number ℓ of states in a stretch of a source of this length, and how many stretches have 2ℓ."""

@@ -115,7 +115,7 @@ def stretches(length: int, slots: int) -> list[list[int]]:
 
 
 def stretch_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
-    values = [attention.W_v(state) for state in h]
+    values = [attention.W_v(state) * torch.sigmoid(attention.W_g(state)) for state in h]
     alpha = [torch.sigmoid(attention.w(state))[0] for state in h]
     parts = stretches(len(h), attention.slots)
     masses = [sum(alpha[s] for s in part) for part in parts]
