@@ -209,13 +209,11 @@ class Tokenizer:
 
     @property
     def has_merges(self) -> bool:
-        """Whether ``sample`` skips merges, as of BPE; of a unigram model, it would draw unlikely pieces."""
-        try:
-            self.sample("a", dropout=0.1)
-            self._model.nbest_encode("a", nbest_size=2)
-        except RuntimeError as error:  # BPE has no n-best lists, words and characters not even samples
-            return "NBestEncode" in str(error)
-        return False
+        """Whether the pieces are those of BPE, so that ``sample`` can skip merges."""
+        from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec  # type: ignore[attr-defined]
+
+        spec = ModelProto.FromString(self._model.serialized_model_proto()).trainer_spec
+        return bool(spec.model_type == TrainerSpec.BPE)
 
     def _our_ids(self, ids: list[int]) -> list[int]:
         return [self._from_model[i] for i in ids] if self._renumbered else ids
