@@ -142,7 +142,7 @@ def served_model(folder: str | list[str], options: ServeOptions) -> ServedModel:
     versions = list[str]()
     for path, model in zip([folder] if isinstance(folder, str) else folder, members(loaded), strict=True):
         if isinstance(model, OnnxModel):
-            model.load_graphs()  # nmt-export may replace them before the first request
+            model.load_graphs(options.search.beam_size)  # nmt-export may replace them before the first request
             versions.append(model.properties.model)
         else:
             from nmt.inference.model_folder import model_fingerprint  # imports torch

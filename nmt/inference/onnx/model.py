@@ -104,11 +104,11 @@ class OnnxModel:
                 self.engines[threads] = self._load(threads)
             return self.engines[threads]
 
-    def load_graphs(self) -> None:
-        """Load all graphs now. Otherwise, each engine loads those that it needs when it first needs them."""
+    def load_graphs(self, beam_size: int) -> None:
+        """Load the graphs that searches of this size need. Otherwise, each is loaded when it is first needed."""
         for beside_others in (False, True):
             engine = self.engine(trace=False, beside_others=beside_others)
-            for kind in ("step", "search", "greedy", "align"):
+            for kind in ("step", "search", "align", *["greedy"] * (beam_size == 1)):
                 engine.graph(kind)
 
     def graph(self, kind: str) -> Path:
