@@ -26,7 +26,7 @@ def files_beside(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("count", [25, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [40, pytest.param(3000, marks=pytest.mark.slow)])
 def test_damaged_file(name: str, count: int, stored: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(stored, tmp_path / "attacked")
     (tmp_path / "text.src").write_text("another program's file\n")

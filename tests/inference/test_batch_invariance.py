@@ -20,7 +20,7 @@ from nmt.search.options import SearchOptions
 pytestmark = pytest.mark.thorough
 
 # For each of nine models.
-EXAMPLES = pytest.mark.parametrize("examples", [8, pytest.param(335, marks=pytest.mark.slow)])
+EXAMPLES = pytest.mark.parametrize("examples", [20, pytest.param(335, marks=pytest.mark.slow)])
 # Relative, of scores of torch; those of onnxruntime are equal. Sums in another order change a float32 by 1e-7, which
 # the layers of a Transformer can increase to 1.6e-6.
 TOLERANCE = 3e-6
