@@ -24,7 +24,7 @@ class LocatedMemoryAttention(Attention):
     c_t = Σ_k β_tk M_k               β_t = softmax(W_β d_t + M W_c d_t / √D)         once per query
 
     Both softmaxes are over the K slots. s and k are the middles of a state and of a stretch, n = min(|S|, K), and γ is
-    learned. D is the size of d_t. The keys M W_c are computed once per source.
+    learned. D is the size of d_t. The keys W_β + M W_c / √D are computed once per source.
     """
 
     def __init__(self, *, state_size: Size, query_size: Size, slots: Size = 32) -> None:
