@@ -28,10 +28,11 @@ def scores(call: Call, *words: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("lowercase", "score"), [(False, ""), (True, ""), (False, "-1.234567\t")])
 def test_scores_of_a_translation_file_equal_sacrebleu(lowercase: bool, score: str, files: Path, call: Call) -> None:
-    write_lines("guess", [f"{score}{line}" for line in GUESS])
+    texts = [*GUESS[:3], "-0.500000\tdie Katze"]  # with a number of its own
+    write_lines("guess", [f"{score}{line}" for line in texts])
     lines, _ = call(evaluate, "hypotheses=guess", "tgt=tgt", f"lowercase={str(lowercase).lower()}")
-    bleu = sacrebleu.corpus_bleu(GUESS, [TARGET], lowercase=lowercase).score
-    ter = sacrebleu.corpus_ter(GUESS, [TARGET], case_sensitive=not lowercase).score
+    bleu = sacrebleu.corpus_bleu(texts, [TARGET], lowercase=lowercase).score
+    ter = sacrebleu.corpus_ter(texts, [TARGET], case_sensitive=not lowercase).score
     assert [line.split()[0] for line in lines] == ["BLEU", "chrF", "TER"]
     assert lines[0].startswith(f"BLEU {bleu:.2f}  nrefs:1|case:{'lc' if lowercase else 'mixed'}|")
     assert lines[2].startswith(f"TER {ter:.2f}  nrefs:1|case:{'lc' if lowercase else 'mixed'}|")
