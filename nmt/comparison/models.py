@@ -69,9 +69,9 @@ class FinishedRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that all runs of a model share, and the checksum of their text, whose files may change."""
-        checksum = {"text_checksum": self.summary.get("text_checksum")}
-        return {key: value for key, value in self.config.items() if key not in IGNORED} | checksum
+        """The settings that all runs of a model share, with their text and code, which may change."""
+        origin = {key: self.summary.get(key) for key in ("text_checksum", "code")}
+        return {key: value for key, value in self.config.items() if key not in IGNORED} | origin
 
     @cached_property
     def translations(self) -> list[str]:

@@ -213,13 +213,11 @@ def _conditions(models: Sequence[Model], options: CompareOptions, command: str) 
     settings = differing_settings({model.label: model.runs[0] for model in models})
     summaries = [run.summary for model in models for run in model.runs]
     commits = {commit_text(summary.get("toolkit") or {}) for summary in summaries}
-    code = {f"{name} {value[:12]}" for summary in summaries for name, value in (summary.get("code") or {}).items()}
     return {
         "command": command,
         "machine": ", ".join(f"{key} {value}" for key, value in origin["machine"].items()),
         "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
         "trained at commit": ", ".join(sorted(commits)),
-        "trained code": ", ".join(sorted(code)),
         **{label: "; ".join([*map(_weights, runs), *settings[label]]) for label, runs in models},
     }
 

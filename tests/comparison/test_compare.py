@@ -168,13 +168,13 @@ def run_of(folder: object, summary: Mapping[str, Any] | None = None, **config: A
             {"a": [1, 2], "b": [1]},
         ),
         ([run_of("x/a", seed=1), run_of("y/a", seed=1, precision="bf16")], {"x/a": [1], "y/a": [1]}),
-        (  # other code or another machine
+        (  # repeated, as on another machine
             [run_of("a", seed=1), run_of("b", seed=2), run_of("c", seed=1)],
             {"a": [1, 2], "c": [1]},
         ),
-        (  # a file of the text changed between them
-            [run_of("a", {"text_checksum": 1}, seed=1), run_of("b", {"text_checksum": 2}, seed=2)],
-            {"a": [1], "b": [2]},
+        *(  # a file of the text, or the module of an attention, changed between them
+            ([run_of("a", {key: 1}, seed=1), run_of("b", {key: 2}, seed=2)], {"a": [1], "b": [2]})
+            for key in ("text_checksum", "code")
         ),
         ([run_of("attention=b,attention.slots=8,seed=3", seed=3)], {"b, attention.slots=8": [3]}),
         ([run_of("a/seed=3", seed=3)], {"a/seed=3": [3]}),
