@@ -18,7 +18,7 @@ from nmt.alignment.word_weights import linked_pieces, normalise_rows
 from nmt.attention.base import SourceAttention
 from nmt.data.words import count_words, words_of
 from nmt.errors import UserError
-from nmt.inference.model_folder import load_folder
+from nmt.inference.model_folder import load_folder, model_fingerprint
 from nmt.model import Seq2Seq
 from nmt.settings.arguments import NonNegative
 from nmt.settings.plugins import Block, PluginPoint, construct
@@ -32,6 +32,8 @@ SMALLEST = 1e-6  # added to shares, so that the loss of an alignment of 0 stays 
 
 class Guide(ABC):
     """A loss that is added to that of the translation, ``weight`` times."""
+
+    fingerprint: str | None = None  # of the model that it reads, if there is one
 
     def __init__(self, *, weight: NonNegative = 0.1) -> None:
         self.weight = weight
@@ -130,6 +132,7 @@ class Contexts(Guide):
                 f"{self.setting}: its attention compares no source states; train it with attention=bahdanau"
             )
         self.model = teacher.model.eval().requires_grad_(False)
+        self.fingerprint = model_fingerprint(Path(model))
 
     def start(self, model: Seq2Seq) -> None:
         """Copy the teacher's weights. Raises UserError if the contexts of both models would not be comparable."""

@@ -189,18 +189,24 @@ class TranslationTask(pl.LightningModule):
             self.schedule.warm_up(self.global_step)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raise UserError where the base of an adapter has changed."""
+        """Raise UserError where another model that the run reads has changed."""
         self.interval = checkpoint["interval"]
-        base = self.trained.base
-        if base is not None and checkpoint["base"] != base.fingerprint:
-            raise UserError(f"init_from={base.folder}: its model has changed since the run started; start a new run")
+        for setting, fingerprint in self._others.items():
+            if checkpoint.get(setting) != fingerprint:
+                raise UserError(f"{setting}: its model has changed since the run started; start a new run")
+
+    @property
+    def _others(self) -> dict[str, str | None]:
+        """The fingerprints of the base of an adapter and of the model of a guide, by the settings that name them."""
+        base, guide = self.trained.base, self.guide
+        return {"init_from": base and base.fingerprint, "guide.model": None if guide is None else guide.fingerprint}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         metrics = self.trainer.callback_metrics
         checkpoint["metrics"] = {name: float(value) for name, value in metrics.items() if name in COLUMNS}
         checkpoint["interval"] = self.interval
         checkpoint["longest_source"] = self.trained.longest_source
-        checkpoint["base"] = None if self.trained.base is None else self.trained.base.fingerprint
+        checkpoint.update(self._others)
 
 
 @torch.no_grad()

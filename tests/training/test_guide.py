@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from builders import BAHDANAU, LUONG, MEMORY, random_model, random_trained, tiny
 from small_text import SETTINGS
 from tiny import same_weights
 
+from nmt.config.compose import train_config
 from nmt.data.filters import Filters
 from nmt.data.links import Pair
 from nmt.errors import UserError
@@ -22,6 +24,7 @@ from nmt.model import Seq2Seq
 from nmt.text.batches import Batch, collate
 from nmt.text.prepare import Prepared, prepare
 from nmt.training.guide import SMALLEST, Contexts, GoldLinks, alignment_loss
+from nmt.training.task import TranslationTask
 
 TOKENIZER = replace(SETTINGS, vocab_size=(290, 290))
 PAIRS = [
@@ -130,6 +133,22 @@ def test_student_starts_with_the_weights_of_the_teacher_that_fit(size: int, prep
     kept = [name for name in before if "attention." in name or before[name].shape != given[name].shape]
     assert size == 12 or all("attention." in name for name in kept)
     assert same_weights(pupil.state_dict(), {name: before[name] if name in kept else given[name] for name in before})
+
+
+def test_a_run_continues_with_the_same_teacher_only(prepared: Prepared, tmp_path: Path) -> None:
+    student = random_trained(tiny_config(MEMORY, shared=False), prepared.source, prepared.target)
+    tasks = [
+        TranslationTask(student, config=train_config([]), valid=prepared.corpora["valid"], guide=guide)
+        for guide in (None, *(teacher(prepared, tmp_path / str(n), kind) for n, kind in enumerate((BAHDANAU, LUONG))))
+    ]
+    checkpoint = dict[str, Any]()
+    tasks[1].trainer = trainer = Mock(callback_metrics={})
+    tasks[1].on_save_checkpoint(checkpoint)
+    tasks[1].on_load_checkpoint(checkpoint)
+    for task in (tasks[0], tasks[2]):
+        with pytest.raises(UserError, match=r"^guide\.model: "):
+            task.on_load_checkpoint(checkpoint)
+    del trainer  # which a task only refers to
 
 
 @pytest.mark.parametrize(
