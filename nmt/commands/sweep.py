@@ -27,12 +27,13 @@ from nmt.files.checksum import fingerprint
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CONFIG_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.settings.arguments import UnknownKey
-from nmt.text.prepare import missing_parts
+from nmt.text.prepare import missing_parts, read_settings
 from nmt.training.distributed import detect_launch
 from nmt.training.settings import Train
 
 SEED = "seed"
 SHOWN = 8  # problems that are printed
+FIX = "choose another name=, or delete that folder"
 DEFAULT_NAME = "sweep"
 LONGEST_NAME = 200  # characters in the name of a job's folder; a fingerprint follows
 RESULTS = (
@@ -150,7 +151,7 @@ def sweep(jobs: Sequence[Job], *, needed: Sequence[str] = ()) -> None:
             try:
                 _train(job)
             except KeyboardInterrupt:
-                count = sum((job.folder / SUMMARY_FILE).is_file() for job in jobs)
+                count = sum(map(_has_finished, jobs))
                 print_message(f"stopped after {count} finished jobs; repeat the command to run the others")
                 raise
             except Exception as problem:
@@ -181,6 +182,8 @@ def _check(jobs: Sequence[Job], folder: Path, needed: Sequence[str]) -> None:
                 missing = [*missing_files(data.block, needed)]
             if missing:
                 raise UserError(*missing)
+            if isinstance(data, PreparedData):
+                _require_same_text(job, Path(data.folder))
         except UserError as error:
             for problem in error.problems:
                 problems.setdefault(problem, []).append(job.folder.name)
@@ -196,17 +199,30 @@ def _job_config(job: Job) -> Train:
     config = train_config(job.arguments)
     if (job.folder / CONFIG_FILE).is_file():
         stored = read_yaml(job.folder / CONFIG_FILE)
-        fix = "choose another name=, or delete that folder"
-        if changes := changed_settings(config, stored, fixed=[key for key in stored if key not in UNRELATED]):
-            raise UserError(*(f"{change} in {job.folder}; {fix}" for change in changes))
+        fixed = [key for key in stored if key not in UNRELATED]
+        if changes := changed_settings(config, stored, fixed=fixed, resumes=not _has_finished(job)):
+            raise UserError(*(f"{change} in {job.folder}; {FIX}" for change in changes))
         if changed := changed_code(job.folder, config):
-            raise UserError(f"{job.folder}: {changed} changed since it was trained; {fix}")
+            raise UserError(f"{job.folder}: {changed} changed since it was trained; {FIX}")
     return config
+
+
+def _require_same_text(job: Job, folder: Path) -> None:
+    """Raise UserError if a finished job has another text than the prepared one in this folder."""
+    if (
+        _has_finished(job)
+        and read_json(job.folder / SUMMARY_FILE).get("text_checksum") != read_settings(folder).checksum
+    ):
+        raise UserError(f"data.folder={folder}: is not the text of {job.folder}; {FIX}")
+
+
+def _has_finished(job: Job) -> bool:
+    return (job.folder / SUMMARY_FILE).is_file()
 
 
 def _train(job: Job) -> None:
     """Train or resume the run of the job where it has not finished."""
-    if (job.folder / SUMMARY_FILE).is_file():
+    if _has_finished(job):
         print_message(f"{job.folder.name}: has finished already; skipped")
         return
     resume = ["resume=true"] if has_checkpoint(job.folder) else []

@@ -156,12 +156,15 @@ def _require_more(folder: Path, config: Train, stored: Mapping[str, Any]) -> Non
         raise UserError(f"resume=true: {folder} has finished; {longer}start a new run with init_from={folder}")
 
 
-def changed_settings(config: Train, stored: Mapping[str, Any], *, fixed: Sequence[str] = FIXED) -> list[str]:
+def changed_settings(
+    config: Train, stored: Mapping[str, Any], *, fixed: Sequence[str] = FIXED, resumes: bool = True
+) -> list[str]:
     """Return one text for each key that begins with one of ``fixed``, and whose value is not the stored one.
 
-    A folder of prepared text, the model of an adapter or of a guide may have moved: the checkpoint has their checksums.
+    A folder of prepared text may have moved. So may the model of an adapter or of a guide if the run ``resumes``: the
+    checkpoint has its fingerprint.
     """
-    ignored = ["guide.model", *(["init_from"] if config.adapt is not None else [])]
+    ignored = ["guide.model", *(["init_from"] if config.adapt is not None else [])] if resumes else []
     if isinstance(config.data, PreparedData):
         ignored += [*TEXT_CHANGES, "tokenizer.", "data.folder"]
     now, before = flatten(plain(config)), flatten(stored)

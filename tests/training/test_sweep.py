@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from contextlib import chdir
 from itertools import product
@@ -15,13 +16,14 @@ import pytest
 from builders import expect_error
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import WITHOUT_ATTENTION, refuse, stop_at, summary
+from tiny import NO_REPORT, SENTENCES, WITHOUT_ATTENTION, on_prepared, refuse, stop_at, summary
 
 from nmt.commands.sweep import job_name, read_sweep
 from nmt.commands.train import train
-from nmt.config.compose import train_config
+from nmt.config.compose import to_yaml, train_config
 from nmt.errors import UserError
 from nmt.files.atomic import lock_folder
+from nmt.text.prepare import open_prepared
 
 thorough = pytest.mark.thorough
 WORDS = [*WITHOUT_ATTENTION, "training.max_epochs=1", "training.decode_sentences=0", "training.monitor=valid_loss"]
@@ -103,6 +105,25 @@ def test_wrong_sweep_is_refused_before_any_job_starts(run: Path, words: list[str
     (single / "summary.json").write_text("{}")
     expect_error(key, train, ["-m", *words])
     assert [*run.parent.iterdir()] == [single]
+
+
+@pytest.mark.parametrize("guide", [[], ["guide=contexts", "guide.model=teacher"]], ids=bool)
+def test_finished_job_of_other_text_or_another_teacher_is_refused(run: Path, guide: list[str]) -> None:
+    words = [*on_prepared("mine"), "attention=memory", *guide, "seed=1", "name=kinds"]
+    ((_, arguments, folder),) = read_sweep(words)
+    folder.mkdir(parents=True)
+    for place in (folder, folder.parent):
+        (place / ".lock").touch()
+    (folder / "config.yaml").write_text(to_yaml(train_config(arguments)))
+    (folder / "summary.json").write_text(
+        json.dumps({"text_checksum": open_prepared(Path("mine")).checksum} | NO_REPORT)
+    )
+    Path("mine").rename("moved")
+    train(["-m", *words, "data.folder=moved"])
+    on_prepared("mine", pairs=[pair[::-1] for pair in SENTENCES])
+    refuse(["-m", *words], r"^data\.folder=mine: ")
+    if guide:
+        refuse(["-m", *words, "data.folder=moved", "guide.model=other"], r"^guide\.model=other: ")
 
 
 # A sweep of four jobs.
