@@ -1,8 +1,8 @@
 """Memory attention whose slots are stretches of the source, and are compared with the query.
 
 Britz, Guan & Luong (2017), arXiv 1707.00110, with the comparison of Luong et al. (2015), arXiv 1508.04025. Several
-reads of one memory are the multi-query attention of Shazeer (2019), arXiv 1911.02150. Values are gated linear units of
-Dauphin et al. (2016), arXiv 1612.08083.
+reads of one memory are the multi-query attention of Shazeer (2019), arXiv 1911.02150. Values and slots are scaled as by
+Zhang & Sennrich (2019), arXiv 1910.07467.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from nmt.attention.base import Attention, Memory, Update
 from nmt.settings.arguments import Size
 
 LONGEST = 40  # stretches have at most 2 to this power states
-GAIN = 16  # W_v starts 16 times as large as in nn.Linear: LSTM states start near 0.04, too small to learn from fast
+GAIN = 8  # W_v starts 8 times as large as in nn.Linear, so that an update of Adam turns scaled values less
+TINY = 1e-6  # added to a mean square before it divides: float16 is exact to 6e-8
 
 
 class StretchMemoryAttention(Attention):
-    """r·K means M_k of neighbouring states, of D/r numbers each, which a query scores H times by index and content.
+    """r·K slots M_k of neighbouring states, of D/r numbers each, which a query scores H times by index and content.
 
-    v_s = W_v h_s ∘ σ(W_g h_s)    M_k = Σ_s α_sk v_s / Σ_s α_sk    α_sk = σ(w · h_s) if s is in stretch k, else 0
-    c_t = [c_t¹; …; c_tᴴ]         c_tⁱ = Σ_k βⁱ_tk M_k             βⁱ_t = softmax(W_βⁱ d_t + M W_cⁱ d_t)
+    v_s = n(W_v h_s)         M_k = n(Σ_s α_sk v_s)    α_sk = σ(w · h_s) if s is in stretch k, else 0
+    c_t = [c_t¹; …; c_tᴴ]    c_tⁱ = Σ_k βⁱ_tk M_k     βⁱ_t = softmax(W_βⁱ d_t + M W_cⁱ d_t)
 
-    A source of up to r·K states has a stretch for each. Then neighbouring stretches merge, from the first to the last:
-    if each has two states, the next ones will have four. So a source can arrive part by part. The memory has as many
-    numbers as K states, in r times as many places. Sizes are rounded up.
+    n(x) is x divided by its root mean square. A source of up to r·K states has a stretch for each. Then neighbouring
+    stretches merge, from the first to the last: if each has two states, the next ones will have four. So a source can
+    arrive part by part. The memory has as many numbers as K states, in r times as many places. Sizes are rounded up.
     """
 
     def __init__(
@@ -40,7 +41,6 @@ class StretchMemoryAttention(Attention):
         self.context_size = heads * width
         self.W_v = nn.Linear(state_size, width, bias=False)
         nn.init.uniform_(self.W_v.weight, -GAIN / sqrt(state_size), GAIN / sqrt(state_size))
-        self.W_g = nn.Linear(state_size, width)
         self.w = nn.Linear(state_size, 1)
         self.W_beta = nn.Linear(query_size, heads * self.slots, bias=False)
         self.W_c = nn.Linear(query_size, heads * width, bias=False)
@@ -50,12 +50,17 @@ class StretchMemoryAttention(Attention):
         length = (memory.length + mask.sum(1))[:, None]
         positions = memory.length[:, None] + torch.arange(states.shape[1], device=states.device)
         weights = torch.sigmoid(self.w(states)) * self.in_stretch(positions, length).to(states.dtype)
+        values = self.W_v(states)
 
         def merge(columns: Tensor) -> Tensor:
             firsts = self.first_states(memory.length[:, None])
             return self.in_stretch(firsts, length).to(columns.dtype).transpose(1, 2) @ columns
 
-        return Update(weights, self.W_v(states) * torch.sigmoid(self.W_g(states)), merge)
+        return Update(weights, values * scales(values), merge)
+
+    def keys(self, memory: Memory) -> Tensor:
+        """Return 1 / rms(Σ_s α_sk v_s) (B, r·K, 1)."""
+        return scales(memory.slots)
 
     def lengths(self, length: Tensor) -> tuple[Tensor, Tensor]:
         """Return the number ℓ of states in a stretch of a source of this length, and how many stretches have 2ℓ."""
@@ -77,13 +82,20 @@ class StretchMemoryAttention(Attention):
         return size * (stretch + torch.minimum(stretch, longer))
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        """Return βⁱ / Σ_s α_s (B, H, Q, r·K), the weight of the sum in each slot for each read of each query."""
-        is_used = memory.mass[:, None, None] > 0
-        mass = memory.mass[:, None, None].where(is_used, 1)
-        content = self.split_heads(self.W_c(query)) @ memory.slots[:, None].transpose(2, 3) / mass
+        """Return βⁱ_k / rms(Σ_s α_sk v_s) (B, H, Q, r·K), the weight of the sum in each slot for each read."""
+        assert memory.keys is not None
+        scale = memory.keys[:, None].transpose(2, 3)
+        content = self.split_heads(self.W_c(query)) @ memory.slots[:, None].transpose(2, 3) * scale
         scores = self.split_heads(self.W_beta(query)) + content
-        return torch.softmax(scores.masked_fill(~is_used, torch.finfo(scores.dtype).min), dim=3) / mass
+        is_used = memory.mass[:, None, None] > 0
+        return torch.softmax(scores.masked_fill(~is_used, torch.finfo(scores.dtype).min), dim=3) * scale
 
     def split_heads(self, joined: Tensor) -> Tensor:
         """Return (B, Q, H·n) as (B, H, Q, n)."""
         return unflatten(joined, 2, (self.heads, -1)).transpose(1, 2)
+
+
+def scales(numbers: Tensor) -> Tensor:
+    """Return 1 / rms (…, 1) of numbers (…, n), by a product: sums of onnxruntime depend on the batch."""
+    share = numbers.new_full((numbers.shape[-1], 1), 1 / numbers.shape[-1])
+    return torch.rsqrt(numbers.square() @ share + TINY)

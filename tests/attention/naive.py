@@ -115,18 +115,26 @@ def stretches(length: int, slots: int) -> list[list[int]]:
 
 
 def stretch_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
-    values = [attention.W_v(state) * torch.sigmoid(attention.W_g(state)) for state in h]
+    def scaled(numbers: Tensor) -> Tensor:
+        return numbers / (sum(number**2 for number in numbers) / len(numbers) + 1e-6).sqrt()
+
+    values = [scaled(attention.W_v(state)) for state in h]
     alpha = [torch.sigmoid(attention.w(state))[0] for state in h]
     parts = stretches(len(h), attention.slots)
-    masses = [sum(alpha[s] for s in part) for part in parts]
-    means = [sum(alpha[s] * values[s] for s in part) / mass for part, mass in zip(parts, masses, strict=True)]
+    sums = [sum(alpha[s] * values[s] for s in part) for part in parts]
+    slots = torch.stack([scaled(total) for total in sums])
     contexts, alignments = [], []
     for W_beta, W_c in zip(
         *(layer.weight.chunk(attention.heads) for layer in (attention.W_beta, attention.W_c)), strict=True
     ):
-        beta = softmax((W_beta @ q)[: len(means)] + torch.stack(means) @ W_c @ q)
-        weights = [beta[k] * alpha[s] / masses[k] for k, part in enumerate(parts) for s in part]
+        beta = softmax((W_beta @ q)[: len(slots)] + slots @ W_c @ q)
+        weights = [
+            beta[k] * alpha[s] * (slots[k] @ sums[k]) / (sums[k] @ sums[k])
+            for k, part in enumerate(parts)
+            for s in part
+        ]
         context, alignment = mix(weights, values)
+        torch.testing.assert_close(context, beta @ slots)
         contexts.append(context)
         alignments.append(alignment)
     return torch.cat(contexts), sum(alignments) / attention.heads
