@@ -36,12 +36,14 @@ class PrefixReader:
             raise ValueError(f"has {counted(len(ids), 'piece')}, more than {MAX_LENGTH_CEILING:,}")
         if not ids:
             return []
+        spelled = [self._spellings[piece] for piece in ids]
         ends_word = text[-1].isspace()
-        starts = [at for at, piece in enumerate(ids) if self._spellings[piece].startswith(b" ")]
+        behind = spelled[-1].endswith(b" ")  # spaces stand behind words
+        # Where words begin. For the first piece, spelled[-1] is the last one, which ends with a space.
+        starts = [at for at in range(len(ids)) if (spelled[at - 1][-1:] if behind else spelled[at][:1]) == b" "]
         fixed = len(ids) if ends_word else max([len(ids) - OPEN_PIECES, 0, *starts[-1:]])
-        tail = b" " if ends_word else b"".join(self._spellings[piece] for piece in ids[fixed:])
-        if self._spellings[ids[-1]].endswith(b" "):  # a tokenizer with spaces behind words
-            tail = tail[:-1]
+        tail = b" " if ends_word else b"".join(spelled[fixed:])
+        tail = tail[:-1] if behind else tail
         prefix: list[dict[int, int]] = [{piece: at + 1} for at, piece in enumerate(ids[:fixed])]
         prefix += [{} for _ in tail]
         for at in reversed(range(len(tail))):
