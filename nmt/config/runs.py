@@ -101,7 +101,8 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
         raise UserError("resume=true: a run continues with its stored text; remove train=, valid= and test=")
     if has_checkpoint(wanted):
         return resumed_run(wanted, arguments, launch)
-    only_named = {*map(group_of, arguments)} <= {*UNRELATED, "training"}  # the name may be mistyped
+    # The name may be mistyped.
+    only_named = {*map(group_of, join_options(arguments))} <= {*UNRELATED, "training", "--config-dir"}
     if only_named or (wanted.exists() and not (wanted / START_FILE).is_file()):
         problem = "has no checkpoint" if wanted.exists() else "does not exist"
         raise UserError(f"resume=true: {wanted} {problem}; set name=RUN to the run to resume, or start another run")

@@ -47,7 +47,9 @@ def test_restart_script_starts_resumes_and_ends(
     assert same_model(run, run.parent / "straight")
 
 
-@pytest.mark.parametrize("words", [[], ["training.max_epochs=8"], ["device=cpu", "threads=1", "export=false"]])
+@pytest.mark.parametrize(
+    "words", [[], ["training.max_epochs=8"], ["device=cpu", "threads=1", "export=false"], ["--config-dir", "."]]
+)
 def test_mistyped_name_of_a_run_to_resume_starts_nothing(run: Path, words: list[str]) -> None:
     refuse(["name=dmeo", "resume=true", *words], "^resume=true: runs/dmeo does not exist")
     assert not (run.parent / "dmeo").exists()
