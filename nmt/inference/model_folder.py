@@ -13,7 +13,7 @@ import multiprocessing
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +40,7 @@ from nmt.settings.build import MODEL_GROUPS, ModelSettings
 from nmt.text.tokenizer import Tokenizer
 
 FORMAT = 1
-ADAPTER_FORMAT = 1
+ADAPTER_FORMAT = 2
 
 
 class Base(NamedTuple):
@@ -221,7 +221,7 @@ def load_folder(folder: Path, *, trust: Sequence[str] = (), key: str = "model") 
         apply_adapter(trained.model, adapter)
         if infinite := non_finite(trained.model.state_dict()):
             raise UserError(f"{key}={folder}: {infinite} has infinite values or NaN; train the adapter again")
-        return trained
+        return replace(trained, single_sentences=adapter.single_sentences)
     file = folder / MODEL_FILE
     if not file.is_file():
         fix = "name a folder that nmt-train has finished, such as runs/demo"
@@ -262,6 +262,8 @@ class Adapter(NamedTuple):
     base: Path
     tensors: dict[str, Tensor]
     scale: float
+    single_sentences: bool
+    """As in ``TrainedModel``, of the text of the adapter."""
 
 
 def model_fingerprint(folder: Path) -> str:
@@ -277,11 +279,13 @@ def model_fingerprint(folder: Path) -> str:
         return ""
 
 
-def save_adapter(folder: Path, model: Seq2Seq, base: Base, *, rank: int, alpha: float) -> Path:
-    """Write the updates of an adapted model into ``folder``, atomically, and return the file."""
+def save_adapter(folder: Path, trained: TrainedModel, *, rank: int, alpha: float) -> Path:
+    """Write the updates of an adapted model, which has a base, into ``folder``, atomically, and return the file."""
+    base = trained.base
+    assert base is not None
     tensors = {
         f"{name}.{part}": getattr(update, part).detach().cpu().contiguous()
-        for name, update in updates(model).items()
+        for name, update in updates(trained.model).items()
         for part in ("A", "B")
     }
     metadata = {
@@ -289,6 +293,7 @@ def save_adapter(folder: Path, model: Seq2Seq, base: Base, *, rank: int, alpha: 
         "base": base.fingerprint,
         "base_folder": Path(os.path.relpath(base.folder.resolve(), folder.resolve())).as_posix(),
         "scale": alpha / rank,
+        "single_sentences": trained.single_sentences,
     }
     metadata["digest"] = fingerprint(metadata, tensors)
     with replace_file(folder / ADAPTER, durable=True) as file:
@@ -315,7 +320,7 @@ def read_adapter(folder: Path, *, key: str = "model") -> Adapter:
     if (present := model_fingerprint(base)) != expected:
         problem = "has changed since" if present else "does not exist any more"
         raise UserError(f"{key}={folder}: an adapter of the model in {base}, which {problem}; train the adapter again")
-    return Adapter(path, base, tensors, scale)
+    return Adapter(path, base, tensors, scale, bool(metadata["single_sentences"]))
 
 
 def apply_adapter(model: Seq2Seq, adapter: Adapter) -> None:

@@ -100,7 +100,7 @@ def save_model(folder: Path, trained: TrainedModel) -> TrainedModel:
         save_folder(folder, trained)
         return trained
     settings = trained.config["adapt"]
-    save_adapter(folder, trained.model, trained.base, rank=settings["rank"], alpha=settings["alpha"])
+    save_adapter(folder, trained, rank=settings["rank"], alpha=settings["alpha"])
     merge(trained.model)
     return replace(trained, base=None)
 

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import chdir
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -67,10 +67,10 @@ def make(folder: Path) -> None:
         train(TRAIN)
         export([f"model={RUN}", "engine=onnx"])
         base = model_folder.Base(RUN.absolute(), model_folder.model_fingerprint(RUN))
-        model = load_folder(RUN).model
-        adapt(model, rank=2, alpha=1, parts=["decoder"])
+        trained = replace(load_folder(RUN), base=base)
+        adapt(trained.model, rank=2, alpha=1, parts=["decoder"])
         Path("runs/adapted").mkdir()
-        model_folder.save_adapter(Path("runs/adapted"), model, base, rank=2, alpha=1)
+        model_folder.save_adapter(Path("runs/adapted"), trained, rank=2, alpha=1)
 
 
 @dataclass(frozen=True)

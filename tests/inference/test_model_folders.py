@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,14 +147,15 @@ def equal(left: Seq2Seq, right: Seq2Seq) -> bool:
 def make_adapter(folder: Path, base: Path, *, seed: int = 1) -> Seq2Seq:
     """Write an adapter with random numbers for the model in ``base``, and return the merged model."""
     folder.mkdir(parents=True)
-    model = load_folder(base).model
+    trained = replace(load_folder(base), base=Base(base, model_fingerprint(base)), single_sentences=base.name == "a")
+    model = trained.model
     torch.manual_seed(seed)
     adapt(model, rank=2, alpha=3.0)
     with torch.no_grad():
         for weight in model.parameters():
             if weight.requires_grad:
                 weight.normal_()
-    save_adapter(folder, model, Base(base, model_fingerprint(base)), rank=2, alpha=3.0)
+    save_adapter(folder, trained, rank=2, alpha=3.0)
     merge(model)
     return model
 
@@ -173,6 +175,7 @@ def test_folder_of_an_adapter_is_the_merged_model(runs: Path, monkeypatch: pytes
     assert [file.name for file in (runs / "b").iterdir()] == ["adapter.safetensors"]
     assert (runs / "b2" / "adapter.safetensors").read_bytes() == (runs / "b" / "adapter.safetensors").read_bytes()
     assert (runs / "a" / "model.pt").read_bytes() == before
+    assert [load_folder(runs / name).single_sentences for name in "abc"] == [False, True, False]  # of the own text
     runs = runs.rename(runs.parent / "moved")
     assert equal(load_folder(runs / "b").model, expected[0]) and equal(load_folder(runs / "c").model, expected[1])
     monkeypatch.chdir(runs / "b")
@@ -215,7 +218,7 @@ def forge(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], objec
 
 NAME = "encoder.forwards.0.weight_hh_l0"
 CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
-    "newer format": lambda about, _: about.update(format=2),
+    "newer format": lambda about, _: about.update(format=99),
     "not a number": lambda about, _: about.update(scale="x"),
     "digest": lambda about, _: about.update(digest="0"),
     "one half": lambda _, t: t.pop(f"{NAME}.A"),
