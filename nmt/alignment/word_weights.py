@@ -141,7 +141,7 @@ def display_slots(
     """Return α (I, R) of each source word and β (J, R) of each target word, for the words of ``display_weights``.
 
     ``write`` (R, S) is α and ``read`` (T, R) is β of the pieces. β α of words is the alignment of words, as it is of
-    pieces.
+    pieces: the sum of the alignments of all heads and layers.
     """
     (source, columns), (target, rows) = _units(translation)
     of_source = _sum_by_word(write[:, : len(columns)], columns, len(source)).T

@@ -35,7 +35,10 @@ BYTES_PER_SCORE = 12  # for each target piece and each piece of the vocabulary
 
 
 class Slots(NamedTuple):
-    """Weights of one pair: α (R, S) of each source piece in each slot, β (T, R) of each slot for each target piece."""
+    """Weights of one pair: α (R, S) of each source piece in each slot, β (T, R) of each slot for each target piece.
+
+    The slots of all heads and layers follow each other.
+    """
 
     write: np.ndarray
     read: np.ndarray
@@ -152,8 +155,8 @@ def slot_weights(translator: Reader, source: str | Sequence[str], target: str | 
     if encoded.memory.trace is None:
         return None
     _, weights = read_targets(trained, encoded, torch.tensor([target_ids], device=encoded.memory.slots.device))
-    write, read = (tensor[0].float().cpu().numpy() for tensor in (encoded.memory.trace, weights))
-    return Slots(write, read)
+    write = encoded.memory.trace[0].flatten(0, -2)  # the memories of a Transformer's layers follow each other
+    return Slots(*(tensor.float().cpu().numpy() for tensor in (write, weights[0])))
 
 
 def _ids(tokenizer: Tokenizer, pieces: Sequence[str]) -> list[int]:

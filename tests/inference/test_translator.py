@@ -12,7 +12,8 @@ import pytest
 from attention.blocks import STEMS, read_block
 from builders import forced_log_prob, random_trained, self_attention, tiny_config
 
-from nmt.inference.forced_decoding import force_decode
+from nmt.alignment.word_weights import normalise_rows
+from nmt.inference.forced_decoding import force_decode, slot_weights
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -68,6 +69,9 @@ def test_score_equals_forced_decoding(name: str, feeding: bool) -> None:
     for line, text, forced in zip(LINES, TEXT * 2, force_decode(translator, LINES, (TEXT * 2)[:4]), strict=False):
         tokens = [*tokenizer.pieces(tokenizer.encode(text)), "</s>"]
         assert forced.log_prob == pytest.approx(forced_log_prob(translator, line, tokens), rel=1e-4)
+        if slots := slot_weights(translator, line, text):  # of all heads and layers, whose mean is the alignment
+            shares = normalise_rows(slots.read @ slots.write)
+            np.testing.assert_allclose(shares, normalise_rows(forced.alignment), atol=1e-4)
 
 
 @pytest.mark.parametrize(
