@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,7 +77,7 @@ def compose_train(arguments: Sequence[str], *, resumed: Path | None = None) -> d
     the folder of a run that is being resumed, whose stored settings count unless the arguments override them.
     """
     composed = composed_tree("train", arguments)
-    default = OmegaConf.load(config_dir() / "train.yaml").defaults[0].data
+    default = read_yaml(config_dir() / "train.yaml")["defaults"][0]["data"]
     keeps_text = composed.choices.get("data") == default and not any(key_of(word) == "data" for word in arguments)
     config = inherit_settings(composed.config, arguments, resumed, text=keeps_text)
     faults = [*train_problems(config), *_ignored_tokenizer(config, arguments)]
@@ -229,21 +230,29 @@ def composed_tree(name: str, arguments: Sequence[str]) -> Composed:
     pairs = [choice.lstrip("+").split("=", 1) for choice in choices]
     if wrong := [problem for group, choice in pairs if (problem := unknown_choice(group, choice, folders))]:
         raise UserError(*wrong)
+    own = [_in_quotes(f"file://{folder.resolve()}") for folder in folders if folder != config_dir()]
+    words = [*map(_in_grammar, choices), f"hydra.searchpath=[{','.join(own)}]"]
+    # The user may edit files of other folders between two calls.
+    tree, chosen = (_compose.__wrapped__ if own else _compose)(name, *words)
+    config = deepcopy(tree)
+    apply_values(config, values)
+    return Composed(config, {**chosen}, folders)
+
+
+@cache
+def _compose(name: str, *words: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what Hydra composes of these words, and the choice of each group. Hydra takes 0.2 s."""
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         try:
-            own = [_in_quotes(f"file://{folder.resolve()}") for folder in folders if folder != config_dir()]
-            words = [*map(_in_grammar, choices), f"hydra.searchpath=[{','.join(own)}]"]
-            composed = compose(name, words, return_hydra_config=True)
+            composed = compose(name, [*words], return_hydra_config=True)
             chosen = {str(group): str(choice) for group, choice in composed.hydra.runtime.choices.items()}
             with open_dict(composed):
                 del composed["hydra"]
             tree = OmegaConf.to_container(composed, resolve=True)
         except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
             raise UserError(" ".join(str(error).split())) from None
-    config = {str(key): value for key, value in tree.items()} if isinstance(tree, dict) else {}
-    apply_values(config, values)
-    return Composed(config, chosen, folders)
+    return {str(key): value for key, value in tree.items()} if isinstance(tree, dict) else {}, chosen
 
 
 def _in_grammar(override: str) -> str:
