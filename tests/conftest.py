@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from saved_time import save_time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["TORCH_FAKE_TENSOR_DISPATCH_CACHE"] = "0"  # it takes longer than it saves
 gc.disable()  # while the tests are imported, which takes a quarter of the time less; save_time enables it
 
 # No time limits: the first example may load a model, and machines differ. In CI, the same examples in every run.

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import sys
 from contextlib import suppress
 from functools import cache
+
+SERVER = multiprocessing.get_context("forkserver")  # one for all tests; it imports these once, for all its children
+SERVER.set_forkserver_preload(
+    ["torch", "pytorch_lightning", "hydra", "onnxruntime", "sentencepiece", "nmt.training.run", "nmt.commands.train"]
+)
 
 
 def save_time() -> None:
@@ -22,3 +28,6 @@ def save_time() -> None:
 
             # Each of the four graphs of an export would build the same table, in a quarter of its time.
             ONNXRegistry.from_torchlib = staticmethod(cache(ONNXRegistry.from_torchlib))
+            from torch._export import utils
+
+            utils._materialize_cpp_cia_ops = cache(utils._materialize_cpp_cia_ops)  # 50 times for each graph

@@ -14,9 +14,7 @@ import nmt
 from nmt.alignment.aer import alignment_error_rate
 from nmt.data.links import Links
 from nmt.errors import UserError
-from nmt.inference.forced_decoding import force_decode, forced_links
-from nmt.inference.model_folder import TrainedModel, load_folder
-from nmt.inference.onnx.export import export
+from nmt.inference.model_folder import TrainedModel
 from nmt.inference.scores import corpus_scores
 from nmt.text.tokenizer import Tokenizer
 
@@ -34,31 +32,10 @@ def save_model(folder: Path, attention: dict[str, object], *, lowercase: bool = 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a model without graphs, which take seconds to write."""
+    """The folder of a model."""
     folder = tmp_path_factory.mktemp("models") / "model"
     save_model(folder, BAHDANAU)
     return folder
-
-
-@pytest.fixture(scope="module")
-def exported(folder: Path) -> Path:
-    """The folder of a model with graphs, so that engine=auto takes another engine than torch."""
-    export(load_folder(folder), folder, engines=["onnx"])
-    return folder
-
-
-@pytest.mark.thorough
-def test_scores_and_links_are_those_of_forced_decoding_with_every_engine(exported: Path) -> None:
-    reference = nmt.Translator.load(exported, engine="torch")
-    for engine in ("auto", "torch", "onnx"):
-        translator = nmt.Translator.load(exported, engine=engine)
-        scores = translator.score(PAIRS)
-        sides = [list(side) for side in zip(*PAIRS, strict=True)]
-        assert [score.log_prob for score in scores] == [score.log_prob for score in force_decode(reference, *sides)]
-        assert translator.align(iter(PAIRS)) == forced_links(reference, *sides)
-    lazy = nmt.Translator.load(exported, engine="onnx")
-    lazy.texts(["a cat"])
-    assert "trained" not in vars(lazy)  # it needs torch
 
 
 def test_evaluation_is_that_of_its_parts(folder: Path) -> None:

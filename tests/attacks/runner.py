@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import resource
 import sys
@@ -13,10 +12,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from saved_time import SERVER
+
 LIMIT_S = 60.0  # for one trial; they take milliseconds, but other programs may use the machine
 MORE_MEMORY = 4 << 30  # bytes that the process may allocate for trials
-SERVER = multiprocessing.get_context("forkserver")  # imports these packages once, for all children
-SERVER.set_forkserver_preload(["torch", "onnxruntime", "sentencepiece", "nmt.training.trainer", "nmt.config.compose"])
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 STARTS = {"os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "pty.spawn", "socket.connect"}
 CHANGES = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod"}

@@ -47,7 +47,7 @@ LINES = ["ban gin", "", "des \u2581日"]
 TRAIN = [
     *("data=prepared", "data.folder=prepared", "name=run", "training.max_epochs=1", "training.decode_sentences=0"),
     *("embeddings.size=8", "encoder.hidden_size=12", "decoder.hidden_size=12", "attention.slots=4"),
-    *("training.monitor=valid_loss", "search.max_length=4", "device=cpu", "threads=1"),
+    *("training.monitor=valid_loss", "search.max_length=4", "device=cpu", "threads=1", "export=false"),
 ]
 Use = Callable[[Path], object]
 """Reads the files in the current folder and uses the result. Returns what the reader gave, for a comparison.

@@ -33,6 +33,7 @@ from nmt.data.links import Pair
 from nmt.data.sources import PREPARED
 from nmt.files.checksum import checksum
 from nmt.inference.engines import SPARE, LoadSettings, OnnxEngineName
+from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx.engine import OnnxEngine, open_session
 from nmt.inference.onnx.export import ENGINES, LEAST_SHARED, export
@@ -130,6 +131,21 @@ def test_a_copy_translates_as_the_original(memory: Path) -> None:
     other = pickle.loads(pickle.dumps(translator))
     assert other.loaded_model.engine_name == "onnx" and other.loaded_model.workers == 1
     assert other.texts(LINES) == expected
+
+
+@pytest.mark.thorough
+def test_scores_and_links_are_those_of_forced_decoding(memory: Path) -> None:
+    sides = [["a dog", "houses"], ["two cats", "a small dog"]]
+    reference = Translator.load(memory, engine="torch")
+    scores = [best.log_prob for best in force_decode(reference, *sides)]
+    for engine in ("auto", "torch", "onnx"):
+        translator = Translator.load(memory, engine=engine)
+        pairs = [*zip(*sides, strict=True)]
+        assert [score.log_prob for score in translator.score(pairs)] == scores
+        assert translator.align(iter(pairs)) == forced_links(reference, *sides)
+    lazy = Translator.load(memory, engine="onnx")
+    lazy.texts(["a cat"])
+    assert "trained" not in vars(lazy)  # it needs torch
 
 
 # Graphs.

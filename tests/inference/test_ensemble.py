@@ -18,7 +18,7 @@ from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
 
-MEMBERS = ("gru", "memory")
+MEMBERS = ("feeding", "memory")
 LINES = ["a dog", "two small cats sleep here today", "", "red", "a small dog sees two red houses here"]
 SEARCHES = {
     "greedy": SearchOptions(beam_size=1),

@@ -46,9 +46,11 @@ def test_stored_lines_have_the_same_translations_and_with_a_trace_the_same_align
     translator = make_translator(*f"attention={name}".split(), encoder="bilstm")
     lines = [*LINES, *LINES[:2]]
     traced = [*OPTIONS, *([COVERAGE] if name != "none" else [])]
+    for trace in (False, True):
+        encoded = [encode_line(translator, line, trace=trace) for line in lines]
+        save_memories(tmp_path / str(trace), encoded, translator)
     for trace, options in [(False, OPTIONS[0]), *((True, options) for options in traced)]:
-        save_memories(tmp_path / "lines", [encode_line(translator, line, trace=trace) for line in lines], translator)
-        stored = load_memories(tmp_path / "lines", translator)
+        stored = load_memories(tmp_path / str(trace), translator)
         translations = translate_encoded(translator, stored, options, alignments=trace)
         for from_memory, from_text in zip(translations, translator.translate(lines, options), strict=True):
             for best, expected in zip(from_memory.n_best, from_text.n_best, strict=True):

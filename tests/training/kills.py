@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import sys
@@ -10,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from saved_time import SERVER, save_time
+
 from nmt.commands.train import train
 from nmt.training.task import TranslationTask
 
 KILLED = 9
-SERVER = multiprocessing.get_context("forkserver")  # imports these packages once, for all children
-SERVER.set_forkserver_preload(["torch", "pytorch_lightning"])
 
 
 def train_in_child(words: list[str], kill_at: str | int | None = None) -> tuple[int, list[str]]:
@@ -65,4 +64,5 @@ def _train(folder: Path, words: list[str], kill_at: str | int | None, log: Path)
     TranslationTask.training_step = training_step  # type: ignore[method-assign]
     os.replace, os.unlink = watched("rename", os.replace), watched("delete", os.unlink)
     os.remove = watched("delete", os.remove)
+    save_time()
     train(words)

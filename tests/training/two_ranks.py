@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from builders import call_before
-from kills import SERVER
+from saved_time import SERVER
 from tiny import NO_REPORT
 
 from nmt.commands.train import train
