@@ -19,7 +19,7 @@ define INSTALL_TORCH
 endef
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: train test test-all extras lint types docs pages reference site wheel lock clean
+.PHONY: train test test-all test-slow extras lint types docs pages reference site wheel lock clean
 
 train: $(STAMP)
 	$(BIN)/nmt-train
@@ -31,6 +31,10 @@ test: $(STAMP)
 # All tests: also those of killed commands, pages, tables, damaged files and every kind of export.
 test-all: $(STAMP)
 	$(PYTEST)
+
+# What `make test-all` leaves out: more kinds, more random cases, more killed runs. It takes hours.
+test-slow: $(STAMP)
+	$(PYTEST) -m slow --ignore tests/test_readme.py
 
 # Everything that CI needs, in one call of pip. Without it, the tests of the site are skipped.
 extras: $(EXTRAS_STAMP)
