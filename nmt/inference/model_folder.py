@@ -221,7 +221,8 @@ def load_folder(folder: Path, *, trust: Sequence[str] = (), key: str = "model") 
         apply_adapter(trained.model, adapter)
         if infinite := non_finite(trained.model.state_dict()):
             raise UserError(f"{key}={folder}: {infinite} has infinite values or NaN; train the adapter again")
-        return replace(trained, single_sentences=adapter.single_sentences)
+        config = {**trained.config, "evaluation": adapter.evaluation}
+        return replace(trained, config=config, single_sentences=adapter.single_sentences)
     file = folder / MODEL_FILE
     if not file.is_file():
         fix = "name a folder that nmt-train has finished, such as runs/demo"
@@ -264,6 +265,8 @@ class Adapter(NamedTuple):
     scale: float
     single_sentences: bool
     """As in ``TrainedModel``, of the text of the adapter."""
+    evaluation: Any
+    """These settings of its run."""
 
 
 def model_fingerprint(folder: Path) -> str:
@@ -294,6 +297,7 @@ def save_adapter(folder: Path, trained: TrainedModel, *, rank: int, alpha: float
         "base_folder": Path(os.path.relpath(base.folder.resolve(), folder.resolve())).as_posix(),
         "scale": alpha / rank,
         "single_sentences": trained.single_sentences,
+        "evaluation": trained.config.get("evaluation"),
     }
     metadata["digest"] = fingerprint(metadata, tensors)
     with replace_file(folder / ADAPTER, durable=True) as file:
@@ -320,7 +324,7 @@ def read_adapter(folder: Path, *, key: str = "model") -> Adapter:
     if (present := model_fingerprint(base)) != expected:
         problem = "has changed since" if present else "does not exist any more"
         raise UserError(f"{key}={folder}: an adapter of the model in {base}, which {problem}; train the adapter again")
-    return Adapter(path, base, tensors, scale, bool(metadata["single_sentences"]))
+    return Adapter(path, base, tensors, scale, bool(metadata["single_sentences"]), metadata["evaluation"])
 
 
 def apply_adapter(model: Seq2Seq, adapter: Adapter) -> None:

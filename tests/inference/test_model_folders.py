@@ -147,7 +147,10 @@ def equal(left: Seq2Seq, right: Seq2Seq) -> bool:
 def make_adapter(folder: Path, base: Path, *, seed: int = 1) -> Seq2Seq:
     """Write an adapter with random numbers for the model in ``base``, and return the merged model."""
     folder.mkdir(parents=True)
-    trained = replace(load_folder(base), base=Base(base, model_fingerprint(base)), single_sentences=base.name == "a")
+    trained = load_folder(base)
+    config = {**trained.config, "evaluation": {"tokenizer": base.name}}
+    own = Base(base, model_fingerprint(base))
+    trained = replace(trained, base=own, config=config, single_sentences=base.name == "a")
     model = trained.model
     torch.manual_seed(seed)
     adapt(model, rank=2, alpha=3.0)
@@ -175,7 +178,12 @@ def test_folder_of_an_adapter_is_the_merged_model(runs: Path, monkeypatch: pytes
     assert [file.name for file in (runs / "b").iterdir()] == ["adapter.safetensors"]
     assert (runs / "b2" / "adapter.safetensors").read_bytes() == (runs / "b" / "adapter.safetensors").read_bytes()
     assert (runs / "a" / "model.pt").read_bytes() == before
-    assert [load_folder(runs / name).single_sentences for name in "abc"] == [False, True, False]  # of the own text
+    properties = [load_folder(runs / name).properties for name in "abc"]  # not those of the base
+    assert [(it.single_sentences, it.score_tokenizer) for it in properties] == [
+        (False, None),
+        (True, "a"),
+        (False, "b"),
+    ]
     runs = runs.rename(runs.parent / "moved")
     assert equal(load_folder(runs / "b").model, expected[0]) and equal(load_folder(runs / "c").model, expected[1])
     monkeypatch.chdir(runs / "b")
