@@ -119,7 +119,10 @@ def _listed_values(argument: str) -> list[str] | None:
     key = key_of(argument)
     if not isinstance(override.value(), ChoiceSweep | RangeSweep):
         raise UserError(f"{key}: a sweep needs a list of values; write {key}=1,2,3")
-    return [*override.sweep_string_iterator()]
+    values = [*override.sweep_string_iterator()]
+    if len({*values}) < len(values):
+        raise UserError(f"{argument}: lists a value twice, which would count one run as two; remove it")
+    return values
 
 
 def job_name(settings: Sequence[str]) -> str:

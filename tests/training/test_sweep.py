@@ -87,6 +87,7 @@ def test_jobs_have_different_valid_folder_names(letter: str, length: int) -> Non
     ("words", "key"),
     [
         (["seed=1,x"], "seed"),
+        (["seed=1,2,1"], "seed"),
         (["attention=luong,none", "lr=3"], "lr"),
         (["attention=luong,memory", "attention.slots=0"], "attention.slots"),
         (["attention=luong,memory", "attention.slots=range(4,5)"], "attention.slots"),
