@@ -286,7 +286,6 @@ def write_graph(
             module.eval(), example, dynamo=True, dynamic_shapes=shapes, opset_version=OPSET, verbose=False
         )
         assert program is not None
-        program.optimize()
         graph = program.model_proto
     join_products(graph.graph)
     fix_summation_order(graph.graph)
