@@ -10,7 +10,7 @@ from functools import cache
 
 SERVER = multiprocessing.get_context("forkserver")  # one for all tests; it imports these once, for all its children
 SERVER.set_forkserver_preload(
-    ["torch", "pytorch_lightning", "hydra", "onnxruntime", "sentencepiece", "nmt.training.run", "nmt.commands.train"]
+    ["pandas", "torch", "pytorch_lightning", "hydra", "onnxruntime", "nmt.training.run", "nmt.commands.train"]
 )
 
 

@@ -26,6 +26,7 @@ from saved_time import save_time
 COMMANDS = ("align", "compare", "distill", "evaluate", "export", "heatmap", "prepare", "train", "translate")
 IMPORTS = (
     *("torch", "pytorch_lightning", "hydra", "matplotlib.figure", "sacrebleu", "onnxruntime", "nmt.training.run"),
+    "pandas",  # pyarrow imports it, if it is installed
     "nmt.inference.onnx.export",
     *(f"nmt.commands.{command}" for command in COMMANDS),
 )
