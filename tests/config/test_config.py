@@ -191,7 +191,7 @@ def test_resumed_run_inherits_everything_but_trust(tmp_path: Path) -> None:
 
 
 def test_faults_of_a_stored_run_name_its_file(tmp_path: Path) -> None:
-    store(tmp_path, [])
+    store(tmp_path, ["attention=memory"])
     stored = (tmp_path / "config.yaml").read_text("utf-8")
     (tmp_path / "config.yaml").write_text(stored.replace("  slots: 32", "  slots: 0\n  removed: null"), "utf-8")
     for words, resumed in (([], tmp_path), ([f"init_from={tmp_path}"], None)):

@@ -110,7 +110,7 @@ def test_any_logger_of_lightning_gets_settings_metrics_and_scores(run: Path) -> 
     train([*SMALL, "training.max_epochs=1", "logger=own", "--config-dir=conf"])
     stored = next(Path("logs").rglob("metrics.csv")).read_text()
     assert "valid_loss" in stored and "test_bleu" in stored
-    assert "LocatedMemory" in next(Path("logs").rglob("hparams.yaml")).read_text()
+    assert "StretchMemory" in next(Path("logs").rglob("hparams.yaml")).read_text()
 
 
 def test_tensorboard_gets_the_curves_of_a_run(run: Path) -> None:
