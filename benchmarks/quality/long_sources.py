@@ -331,7 +331,7 @@ def plot(
 ) -> None:
     """Draw BLEU against the milliseconds of a decoder step, one panel per length, one point per attention."""
     figure = Figure(figsize=(12, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(COUNTS), sharey=True)
+    panels = figure.subplots(1, len(COUNTS), sharex=True, sharey=True)
     for axes, count in zip(panels, COUNTS, strict=True):
         for index, (kind, found) in enumerate(scores.items()):
             if x := costs["ms per step"].get((kind, count)):
