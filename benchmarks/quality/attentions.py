@@ -29,7 +29,7 @@ TASK = ["schedule=linear", "training.monitor=valid_loss", "training.decode_sente
 # With the default rate, 0.005, these learn nothing.
 RATES = dict.fromkeys(("kernel scaling", "kernel identity"), ["optimizer.lr=0.001"])
 HEATMAPS = {  # kinds whose picture the pages show
-    *("bahdanau", "luong dot", "luong general", "luong concat", "memory", "located_memory"),
+    *("bahdanau", "luong dot", "luong general", "luong concat", "memory", "stretch_memory"),
     *("kernel elu", "covariance", "gated_covariance"),
 }
 
