@@ -83,11 +83,7 @@ def test_table_says_which_options_are_refused(options: str, method: str) -> None
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("name", "engine"),
-    [
-        *(("feeding", "torch"), ("memory", "onnx"), ("feeding", "onnx-int8")),
-        pytest.param("memory", "torch", marks=pytest.mark.slow),
-    ],
+    ("name", "engine"), [("feeding", "torch"), ("memory", "torch"), ("memory", "onnx"), ("feeding", "onnx-int8")]
 )
 @pytest.mark.filterwarnings("ignore:search.replace_unknown=true", "ignore:source text")
 def test_options_of_the_table_hold_with_every_engine_and_in_every_batch(
