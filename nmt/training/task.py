@@ -199,7 +199,10 @@ class TranslationTask(pl.LightningModule):
     def _others(self) -> dict[str, str | None]:
         """The fingerprints of the base of an adapter and of the model of a guide, by the settings that name them."""
         base, guide = self.trained.base, self.guide
-        return {"init_from": base and base.fingerprint, "guide.model": None if guide is None else guide.fingerprint}
+        return {
+            "init_from": None if base is None else base.fingerprint,
+            "guide.model": None if guide is None else guide.fingerprint,
+        }
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         metrics = self.trainer.callback_metrics

@@ -28,7 +28,7 @@ def scores(call: Call, *words: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("lowercase", "score"), [(False, ""), (True, ""), (False, "-1.234567\t")])
 def test_scores_of_a_translation_file_equal_sacrebleu(lowercase: bool, score: str, files: Path, call: Call) -> None:
-    texts = [*GUESS[:3], "-0.500000\tdie Katze"]  # with a number of its own
+    texts = [*GUESS[:3], "-0.500000\tdie Katze"]  # the number is a part of the text
     write_lines("guess", [f"{score}{line}" for line in texts])
     lines, _ = call(evaluate, "hypotheses=guess", "tgt=tgt", f"lowercase={str(lowercase).lower()}")
     bleu = sacrebleu.corpus_bleu(texts, [TARGET], lowercase=lowercase).score
