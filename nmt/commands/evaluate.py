@@ -121,8 +121,8 @@ def _score_texts(options: EvaluateOptions) -> dict[str, Any]:
     assert source is not None and options.tgt is not None
     pairs = read_pairs(source, options.tgt)
     texts, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    if options.hypotheses is not None and all(scored := [re.match(rf"{NUMBER}\t", text) for text in texts]):
-        texts = [match.string[match.end() :] for match in scored if match]
+    if options.hypotheses is not None and all(re.match(rf"{NUMBER}\t", text) for text in texts):
+        texts = [text.partition("\t")[2] for text in texts]  # without scores
     lowercase, tokenizer = bool(options.lowercase), options.evaluation.tokenizer
     of_model: dict[str, Any] = {}
     if options.model is not None:
