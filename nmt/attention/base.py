@@ -20,7 +20,7 @@ from math import isqrt
 from typing import NamedTuple, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, unflatten
 from torch.nn.functional import linear, normalize, pad
 
 from nmt.settings.arguments import CheckedArguments
@@ -61,6 +61,7 @@ class Attention(CheckedArguments, nn.Module):
     """
 
     context_size: int  #: D
+    reads: int = 1  #: of each query; their contexts are joined
     reads_source: bool = True  #: False: contexts are empty and there is no alignment
     streaming: bool = True  #: ``append`` works, so a source can be written in parts
     signed: bool = False  #: alignments can be negative
@@ -78,7 +79,7 @@ class Attention(CheckedArguments, nn.Module):
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return q (B, Q, R), the weight of each slot in the context of each query (B, Q, H).
 
-        With several reads per query, it is (B, reads, Q, R); their contexts are joined.
+        With several reads per query, it is (B, Q·reads, R), those of the first query first.
         """
         raise NotImplementedError
 
@@ -143,11 +144,12 @@ class Attention(CheckedArguments, nn.Module):
         """
         require_queries(query)
         weights = self.read_weights(query, memory)
-        slots = memory.slots[:, None] if weights.ndim == 4 else memory.slots
+        slots = memory.slots
         context = (weights.to(slots.dtype) @ slots).to(weights.dtype) if self.exact else weights @ slots
-        if weights.ndim == 4:
-            return context.transpose(1, 2).flatten(2), weights.mean(1)
-        return context, weights
+        if self.reads == 1:
+            return context, weights
+        contexts, weights = (unflatten(rows, 1, (-1, self.reads)) for rows in (context, weights))
+        return contexts.flatten(2), weights.mean(2)
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
         """Return the alignment (B, Q, S) that the read weights (B, Q, R) used. Rows need not sum to 1.
@@ -242,7 +244,7 @@ def _results(attention: Attention, states: Tensor, mask: Tensor, query: Tensor) 
     yield "write", memory.slots, "BRV"
     if type(attention).read is Attention.read:
         weights = attention.read_weights(query, memory)
-        yield "read_weights", weights, "BNQR" if weights.ndim == 4 else "BQR"
+        yield "read_weights", weights[:, :: attention.reads], "BQR"
     context, weights = attention.read(query, memory)
     yield "read", context, "BQD"
     yield "read", weights, "BQR"

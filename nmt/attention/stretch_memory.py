@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil, sqrt
 
 import torch
-from torch import Tensor, nn, unflatten
+from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from nmt.attention.base import Attention, Memory, Update
@@ -36,7 +36,7 @@ class StretchMemoryAttention(Attention):
         self, *, state_size: Size, query_size: Size, slots: Size = 32, split: Size = 4, heads: Size = 4
     ) -> None:
         super().__init__()
-        self.slots, self.heads = slots * split, heads
+        self.slots, self.reads = slots * split, heads
         width = ceil(state_size / split)
         self.context_size = heads * width
         self.W_v = nn.Linear(state_size, width, bias=False)
@@ -82,17 +82,14 @@ class StretchMemoryAttention(Attention):
         return size * (stretch + torch.minimum(stretch, longer))
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        """Return βⁱ_k / rms(Σ_s α_sk v_s) (B, H, Q, r·K), the weight of the sum in each slot for each read."""
+        """Return βⁱ_k / rms(Σ_s α_sk v_s) (B, Q·H, r·K), the weight of the sum in each slot for each read."""
         assert memory.keys is not None
-        scale = memory.keys[:, None].transpose(2, 3)
-        content = self.split_heads(self.W_c(query)) @ memory.slots[:, None].transpose(2, 3) * scale
-        scores = self.split_heads(self.W_beta(query)) + content
-        is_used = memory.mass[:, None, None] > 0
-        return torch.softmax(scores.masked_fill(~is_used, torch.finfo(scores.dtype).min), dim=3) * scale
-
-    def split_heads(self, joined: Tensor) -> Tensor:
-        """Return (B, Q, H·n) as (B, H, Q, n)."""
-        return unflatten(joined, 2, (self.heads, -1)).transpose(1, 2)
+        scale = memory.keys.transpose(1, 2)
+        places = self.W_beta(query).reshape(query.shape[0], -1, self.slots)
+        directions = self.W_c(query).reshape(query.shape[0], -1, memory.slots.shape[2])
+        scores = places + directions @ memory.slots.transpose(1, 2) * scale
+        is_unused = memory.mass[:, None] == 0
+        return torch.softmax(scores.masked_fill(is_unused, torch.finfo(scores.dtype).min), dim=2) * scale
 
 
 def scales(numbers: Tensor) -> Tensor:

@@ -125,7 +125,7 @@ def stretch_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
     slots = torch.stack([scaled(total) for total in sums])
     contexts, alignments = [], []
     for W_beta, W_c in zip(
-        *(layer.weight.chunk(attention.heads) for layer in (attention.W_beta, attention.W_c)), strict=True
+        *(layer.weight.chunk(attention.reads) for layer in (attention.W_beta, attention.W_c)), strict=True
     ):
         beta = softmax((W_beta @ q)[: len(slots)] + slots @ W_c @ q)
         weights = [
@@ -137,7 +137,7 @@ def stretch_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
         torch.testing.assert_close(context, beta @ slots)
         contexts.append(context)
         alignments.append(alignment)
-    return torch.cat(contexts), sum(alignments) / attention.heads
+    return torch.cat(contexts), sum(alignments) / attention.reads
 
 
 def abc(attention: Any, h: Tensor, q: Tensor) -> Result:

@@ -59,7 +59,7 @@ class TwoReads(Sigmoid):
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         weights = super().read_weights(query, memory)
-        return torch.stack([weights, 1 - weights], dim=1)
+        return torch.stack([weights, 1 - weights], dim=2).flatten(1, 2)
 
 
 class Rest(MemoryAttention):
