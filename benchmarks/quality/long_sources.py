@@ -58,6 +58,8 @@ KINDS = {
     "abc": ["attention=abc", "attention.slots={slots}"],
     "located_memory": ["attention=located_memory", "attention.slots={slots}"],
     "stretch_memory": ["attention=stretch_memory", "attention.slots={slots}", "attention.split=8"],
+    "located_memory, K = 32": ["attention=located_memory", "attention.slots=32"],
+    "stretch_memory, K = 32": ["attention=stretch_memory", "attention.slots=32"],
     "low_rank": ["attention=low_rank", "attention.slots={slots}"],
     "covariance": ["attention=covariance"],
     "kernel taylor2": ["attention=kernel", "attention.feature_map=taylor2", "attention.key_size=16"],
@@ -165,7 +167,7 @@ def files(folder: Path, corpus: Corpus) -> list[str]:
 
 
 def run_name(corpus: str, kind: str, seed: int) -> str:
-    return f"{corpus}-{kind.replace(' ', '-')}-s{seed}"
+    return f"{corpus}-{re.sub('[ ,=]+', '-', kind)}-s{seed}"
 
 
 def measure(corpus: Corpus, texts: Path, run: Path) -> dict[str, Any]:
