@@ -20,7 +20,7 @@ from typing import Any, Self
 from nmt.errors import counted
 from nmt.files.atomic import write_lines
 
-KEPT = ("test", "signatures", "seconds", "tokens_per_s", "epochs", "updates", "toolkit", "machine")  # of summary.json
+KEPT = "test signatures seconds tokens_per_s epochs updates text_checksum toolkit machine".split()  # of summary.json
 
 
 class Runs:
@@ -82,14 +82,17 @@ class Runs:
         return measured
 
     def commits(self) -> str:
-        """Return the commits of the runs that were asked for; ``+``: with uncommitted changes."""
-        toolkits = [self.records[name]["toolkit"] for name in self.used & {*self.records}]
-        if not toolkits:
+        """Return the commits and the number of training texts of the runs that were asked for; ``+``: with changes."""
+        records = [self.records[name] for name in self.used & {*self.records}]
+        if not records:
             return "no run has finished"
+        toolkits = [record["toolkit"] for record in records]
+        texts = {record.get("text_checksum") for record in records}
+        known = f"; {counted(len(texts), 'training text')}" * (None not in texts)
         counts = Counter(
             (kit["commit"] or "unknown")[:7] + "+" * bool(kit["changed"]) for kit in toolkits
         ).most_common()
-        return "trained at " + ", ".join(f"{commit} ({counted(count, 'run')})" for commit, count in counts)
+        return "trained at " + ", ".join(f"{commit} ({counted(count, 'run')})" for commit, count in counts) + known
 
     def _has(self, name: str) -> bool:
         return (self.folder / name / "summary.json").is_file()

@@ -286,10 +286,12 @@ def read_costs(args: argparse.Namespace) -> dict[str, dict[tuple[str, int], floa
 def save_report(args: argparse.Namespace, corpus: Corpus, runs: Runs) -> None:
     """Write the tables of the kinds that have finished runs, and the picture."""
     scores: dict[str, list[dict[str, Any]]] = {}
+    updates: dict[str, str] = {}
     for kind in KINDS:
         names = [run_name(args.corpus, kind, seed) for seed in args.seeds]
-        if found := [run["scores"]["lengths"] for name in names if (run := runs.finished(name))]:
-            scores[kind] = found
+        if finished := [run for name in names if (run := runs.finished(name))]:
+            scores[kind] = [run["scores"]["lengths"] for run in finished]
+            updates[kind] = ", ".join(f"{count:,}" for count in sorted({run["updates"] for run in finished}))
     first, costs = next(iter(scores.values()))[0], read_costs(args)
     lines = header(
         f"Quality against the length of the source: {corpus.title}",
@@ -305,10 +307,15 @@ def save_report(args: argparse.Namespace, corpus: Corpus, runs: Runs) -> None:
     lines += table(("sentences of a source", *counts), lengths)
     for key, (title, form) in SCORES.items():
         rows = [
-            [kind, len(found), *(with_deviation([run[str(count)][key] for run in found], form) for count in COUNTS)]
+            [
+                kind,
+                len(found),
+                updates[kind],
+                *(with_deviation([run[str(count)][key] for run in found], form) for count in COUNTS),
+            ]
             for kind, found in scores.items()
         ]
-        lines += ["", f"## {title}", "", *table(("attention", "seeds", *counts), rows)]
+        lines += ["", f"## {title}", "", *table(("attention", "seeds", "updates", *counts), rows)]
     for cost, by_cell in costs.items():
         digits = 0 if cost == "bytes" else 2
         rows = [
