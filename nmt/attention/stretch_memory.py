@@ -22,10 +22,10 @@ TINY = 1e-6  # added to a mean square before it divides: float16 is exact to 6e-
 
 
 class StretchMemoryAttention(Attention):
-    """r·K slots M_k of neighbouring states, of D/r numbers each, which a query scores H times by index and content.
+    """r·K slots M_k of neighbouring states, of D/r numbers each, which a query reads H times.
 
     v_s = n(W_v h_s)         M_k = n(Σ_s α_sk v_s)    α_sk = σ(w · h_s) if s is in stretch k, else 0
-    c_t = [c_t¹; …; c_tᴴ]    c_tⁱ = Σ_k βⁱ_tk M_k     βⁱ_t = softmax(W_βⁱ d_t + M W_cⁱ d_t)
+    c_t = [c_t¹; …; c_tᴴ]    c_tⁱ = Σ_k βⁱ_tk M_k     βⁱ_t = softmax(M W_cⁱ d_t)
 
     n(x) is x divided by its root mean square. A source of up to r·K states has a stretch for each. Then neighbouring
     stretches merge, from the first to the last: if each has two states, the next ones will have four. So a source can
@@ -42,7 +42,6 @@ class StretchMemoryAttention(Attention):
         self.W_v = nn.Linear(state_size, width, bias=False)
         nn.init.uniform_(self.W_v.weight, -GAIN / sqrt(state_size), GAIN / sqrt(state_size))
         self.w = nn.Linear(state_size, 1)
-        self.W_beta = nn.Linear(query_size, heads * self.slots, bias=False)
         self.W_c = nn.Linear(query_size, heads * width, bias=False)
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
@@ -85,9 +84,8 @@ class StretchMemoryAttention(Attention):
         """Return βⁱ_k / rms(Σ_s α_sk v_s) (B, Q·H, r·K), the weight of the sum in each slot for each read."""
         assert memory.keys is not None
         scale = memory.keys.transpose(1, 2)
-        places = self.W_beta(query).reshape(query.shape[0], -1, self.slots)
         directions = self.W_c(query).reshape(query.shape[0], -1, memory.slots.shape[2])
-        scores = places + directions @ memory.slots.transpose(1, 2) * scale
+        scores = directions @ memory.slots.transpose(1, 2) * scale
         is_unused = memory.mass[:, None] == 0
         return torch.softmax(scores.masked_fill(is_unused, torch.finfo(scores.dtype).min), dim=2) * scale
 

@@ -124,10 +124,8 @@ def stretch_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
     sums = [sum(alpha[s] * values[s] for s in part) for part in parts]
     slots = torch.stack([scaled(total) for total in sums])
     contexts, alignments = [], []
-    for W_beta, W_c in zip(
-        *(layer.weight.chunk(attention.reads) for layer in (attention.W_beta, attention.W_c)), strict=True
-    ):
-        beta = softmax((W_beta @ q)[: len(slots)] + slots @ W_c @ q)
+    for W_c in attention.W_c.weight.chunk(attention.reads):
+        beta = softmax(slots @ W_c @ q)
         weights = [
             beta[k] * alpha[s] * (slots[k] @ sums[k]) / (sums[k] @ sums[k])
             for k, part in enumerate(parts)
