@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,30 +73,40 @@ class TableFile:
             yield from read()
         except KeyError as error:
             raise UserError(f"{self.file}: {reason(error)}; name two of its columns, as data.columns=[en,de]") from None
-        except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
             raise UserError(f"{self.file}: cannot be read ({reason(error)}); write the table again") from None
 
     def _separated(self) -> Iterator[tuple[str, str]]:
         """Yield the pairs of a file with delimiters. All rows have as many cells as the first."""
         import pyarrow as pa
-        from pyarrow import csv
+        from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, open_csv
 
         is_csv = format_ending(self.file.name) == ".csv"
+        delimiter = "," if is_csv else "\t"
         names = list(self.columns or ("f0", "f1"))
+        if self.columns is not None:
+            self._require_once(self._header(delimiter))
         with opener(str(self.file))(self.file, "rb") as stream:
-            reader = csv.open_csv(
+            reader = open_csv(
                 stream,
-                csv.ReadOptions(block_size=BLOCK_BYTES, autogenerate_column_names=self.columns is None),
-                csv.ParseOptions(
-                    delimiter="," if is_csv else "\t",
+                ReadOptions(block_size=BLOCK_BYTES, autogenerate_column_names=self.columns is None),
+                ParseOptions(
+                    delimiter=delimiter,
                     quote_char='"' if is_csv else False,
                     newlines_in_values=is_csv,
                     ignore_empty_lines=False,
                 ),
-                csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string())),
+                ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string())),
             )
             for batch in reader:
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    def _header(self, delimiter: str) -> list[str]:
+        with opener(str(self.file))(self.file, "rt", encoding="utf-8-sig", newline="") as lines:
+            plain = delimiter == "\t"
+            return next(
+                csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL), []
+            )
 
     def _json_lines(self) -> Iterator[Any]:
         return rows_as_pairs(self._objects(), self.part, self.columns)
@@ -103,12 +114,16 @@ class TableFile:
     def _objects(self) -> Iterator[Mapping[str, Any]]:
         for number, line in enumerate(read_lines(self.file), start=1):
             try:
-                row = json.loads(line)
+                row = json.loads(line, object_pairs_hook=self._object)
             except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict):
                 raise UserError(f"{self.file}:{number}: not a JSON object; write one per line")
             yield row
+
+    def _object(self, items: list[tuple[str, Any]]) -> dict[str, Any]:
+        self._require_once([name for name, _ in items])
+        return dict(items)
 
     def _parquet(self) -> Iterator[Any]:
         """Yield the pairs of a file with both columns, or with a column ``translation`` that holds them."""
@@ -120,5 +135,13 @@ class TableFile:
             schema = table.schema_arrow
             if NESTED in schema.names and is_struct(schema.field(NESTED).type):  # it may also hold texts
                 names = [f"{NESTED}.{name}" for name in names]
+                schema = schema.field(NESTED).type
+            self._require_once([field.name for field in schema])
             rows = (row for batch in table.iter_batches(columns=names) for row in batch.to_pylist())
             yield from rows_as_pairs(rows, self.part, self.columns)
+
+    def _require_once(self, names: Sequence[str]) -> None:
+        """Raise UserError if a column that is read has the name of another one of the ``names``."""
+        for name in self.columns or ():
+            if names.count(name) > 1:
+                raise UserError(f"{self.file}: has {names.count(name)} columns {name!r}; rename the others")

@@ -43,11 +43,13 @@ def csv_bytes(table: list[Any]) -> bytes:
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_text_formats(tmp_path: Path, compression: str) -> None:
-    table = [("id", "en", "de"), *((str(row), *pair) for row, pair in enumerate(PAIRS))]
+    table = [("id", "en", "de", "id"), *((str(row), *pair, "x") for row, pair in enumerate(PAIRS))]
     contents = {
         "t.csv": csv_bytes(table),
         "t.tsv": "".join("\t".join(row) + "\n" for row in table).encode(),
-        "t.jsonl": "".join(json.dumps({"id": 1, "en": en, "de": de}) + "\n" for en, de in PAIRS).encode(),
+        "t.jsonl": "".join(
+            f'{{"id": 1, "en": {json.dumps(en)}, "de": {json.dumps(de)}, "id": 2}}\n' for en, de in PAIRS
+        ).encode(),
         "n.jsonl": "".join(json.dumps({"translation": {"en": en, "de": de}}) + "\n" for en, de in PAIRS).encode(),
     }
     for name, content in contents.items():
@@ -82,6 +84,12 @@ def test_missing_texts_are_dropped_and_counted(tmp_path: Path, capsys: pytest.Ca
     assert {"train: 2 dropped: a text is missing", "train: 1 dropped: empty source"} <= {*printed.splitlines()}
 
 
+def parquet_bytes(*columns: str) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays([pa.array(["a"])] * len(columns), names=columns), stream)
+    return stream.getvalue()
+
+
 BAD: list[tuple[str, bytes, tuple[str, str] | None]] = [
     ("empty.tsv", b"", None),
     ("one.tsv", b"a\nb\n", None),
@@ -93,6 +101,11 @@ BAD: list[tuple[str, bytes, tuple[str, str] | None]] = [
     ("cut.jsonl", b'{"en": "a"\n', ("en", "de")),
     ("number.jsonl", b'{"en": "a", "de": 3}\n', ("en", "de")),
     ("names.jsonl", b'{"x": "a", "y": "b"}\n', ("en", "de")),
+    ("twice.csv", b"en,de,en\na,b,c\n", ("en", "de")),
+    ("twice.tsv", b"de\ten\tde\na\tb\tc\n", ("en", "de")),
+    ("twice.jsonl", b'{"en": "a", "de": "b", "en": "c"}\n', ("en", "de")),
+    ("nested.jsonl", b'{"translation": {"en": "a", "de": "b", "en": "c"}}\n', ("en", "de")),
+    ("twice.parquet", parquet_bytes("en", "de", "en"), ("en", "de")),
     ("not.parquet", b"PAR1 but not really", ("en", "de")),
     ("cut.tsv.gz", gzip.compress(b"a\tb\n" * 999)[:-9], None),
 ]
