@@ -19,7 +19,7 @@ from nmt.commands.streams import print_table
 from nmt.comparison.records import SCORES, Column, mean_and_deviation, save_csv
 from nmt.config.compose import composed_tree, join_options, train_config, train_problems
 from nmt.config.overrides import INSIDE, UNRELATED, key_of, name_problems, read_yaml
-from nmt.config.runs import START_FILE, changed_code, changed_settings, train_or_resume
+from nmt.config.runs import START_FILE, changed_settings, changed_since_start, origin, train_or_resume
 from nmt.data.sources import PreparedData, missing_files
 from nmt.errors import Interrupted, UserError, print_message
 from nmt.files.atomic import own_folder, require_own
@@ -27,6 +27,7 @@ from nmt.files.checksum import fingerprint
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CONFIG_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.settings.arguments import UnknownKey
+from nmt.settings.build import plain
 from nmt.text.prepare import missing_parts, read_settings
 from nmt.training.distributed import detect_launch
 from nmt.training.settings import Train
@@ -205,7 +206,7 @@ def _job_config(job: Job) -> Train:
         fixed = [key for key in stored if key not in UNRELATED]
         if changes := changed_settings(config, stored, fixed=fixed, resumes=not _has_finished(job)):
             raise UserError(*(f"{change} in {job.folder}; {FIX}" for change in changes))
-        if changed := changed_code(job.folder, config):
+        if changed := changed_since_start(job.folder, origin(plain(config))):
             raise UserError(f"{job.folder}: {changed} changed since it was trained; {FIX}")
     return config
 

@@ -20,7 +20,7 @@ from nmt.config.overrides import UNRELATED, flatten, group_of, key_of, read_yaml
 from nmt.data.sources import PreparedData
 from nmt.errors import UserError, print_message
 from nmt.files.atomic import make_folder, write_bytes, write_lines
-from nmt.files.checksum import changed_modules, code_files, code_of
+from nmt.files.checksum import changed_names, code_files, code_of
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CODE, CODE_FILE, CONFIG_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.settings.build import plain
@@ -37,6 +37,7 @@ FIXED = (
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "init_from"),
     *("training.ema_decay", "training.validate_every", "training.decode_sentences", "evaluation."),
 )
+MODELS = ("init_from", "guide.model")
 LIMITS = {"max_epochs": "epochs", "max_steps": "updates"}  # keys of training, and what summary.json calls them
 
 
@@ -140,7 +141,7 @@ def resumed_run(folder: Path, arguments: Sequence[str], launch: Launch | None) -
     if stored.get("logger") and config.logger is None and all(key_of(word) != "logger" for word in arguments):
         raise UserError(f"resume=true: {folder} was started with a logger; repeat logger=, or give logger=null")
     print_message(f"run: {folder}, resumed")
-    if changed := changed_code(folder, config):
+    if changed := changed_since_start(folder, code_of(plain(config))):
         print_message(
             f"warning: {folder}: {changed} changed since it was started; the rest of its training uses the new code"
         )
@@ -175,10 +176,18 @@ def changed_settings(
     ]
 
 
-def changed_code(folder: Path, config: Train) -> str:
-    """Return the modules whose code has changed since the run in ``folder`` was started, as text; empty if none has."""
+def origin(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return ``code_of`` the settings, and the fingerprints of the models that they name."""
+    from nmt.inference.model_folder import model_fingerprint  # imports torch
+
+    models = {key: value for key, value in flatten(settings).items() if key in MODELS and value is not None}
+    return code_of(settings) | {key: model_fingerprint(Path(str(value))) for key, value in models.items()}
+
+
+def changed_since_start(folder: Path, now: Mapping[str, str]) -> str:
+    """Return the names of ``now`` that have changed since the run in ``folder`` was started, as text."""
     try:
-        return " and ".join(changed_modules(read_json(folder / CODE_FILE), plain(config)))
+        return " and ".join(changed_names(read_json(folder / CODE_FILE), now))
     except (OSError, ValueError):
         return ""
 
@@ -188,7 +197,7 @@ def _train_into(start: Start, arguments: Sequence[str], pairs: Mapping[str, Any]
     from nmt.training.run import train_into
 
     settings = plain(start.config)
-    code, files = (code_of(settings), code_files(settings)) if rank() == 0 else ({}, {})  # they may change from now on
+    code, files = (origin(settings), code_files(settings)) if rank() == 0 else ({}, {})  # they may change from now on
 
     def store_config(final: Mapping[str, Any]) -> None:
         (start.folder / SUMMARY_FILE).unlink(missing_ok=True)  # of a finished run that trains further

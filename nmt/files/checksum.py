@@ -113,11 +113,11 @@ def code_files(config: Mapping[str, Any]) -> dict[str, bytes]:
     return files
 
 
-def changed_modules(stored: Any, config: Mapping[str, Any]) -> list[str]:
-    """Return the modules whose code differs from ``stored``, the result of ``code_of`` when the run was started."""
+def changed_names(stored: Any, now: Mapping[str, str]) -> list[str]:
+    """Return the names of ``now`` that had another value in ``stored``, when the run was started."""
     if not isinstance(stored, Mapping):
         return []  # damaged
-    return sorted(name for name, code in code_of(config).items() if stored.get(name, code) != code)
+    return sorted(name for name, value in now.items() if stored.get(name, value) != value)
 
 
 def _targets(block: Mapping[str, Any]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from nmt.data.invisible import KINDS
 from nmt.errors import UserError, print_message, reason
 from nmt.files.atomic import replace_file
 from nmt.files.checkpoint import read_checkpoint, read_tensors, write_checkpoint
-from nmt.files.checksum import archive_fingerprint, changed_modules, fingerprint, require_format
+from nmt.files.checksum import archive_fingerprint, changed_names, code_of, fingerprint, require_format
 from nmt.files.reading import read_json, require_plain
 from nmt.inference.engines import AttentionProperties, Properties, stored_tokenizer
 from nmt.inference.run_files import ADAPTER, CODE_FILE, MODEL_FILE, has_adapter, has_checkpoint
@@ -242,7 +242,7 @@ def _warn_of_changed_code(folder: Path, config: Mapping[str, Any], trust: Sequen
     except (OSError, ValueError):
         return
     model = {group: config[group] for group in MODEL_GROUPS}
-    changed = [name for name in changed_modules(stored, {**model, "trust": trust}) if name != "nmt"]
+    changed = [name for name in changed_names(stored, code_of({**model, "trust": trust})) if name != "nmt"]
     if changed and multiprocessing.parent_process() is None:  # the parent of workers warns for them
         problem = f"code of {' and '.join(changed)} has changed since this model was trained"
         print_message(f"warning: {folder}: {problem}; its results may be wrong: train it again, or restore the code")

@@ -19,7 +19,7 @@ from nmt.files.atomic import Records
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import (
     archive_fingerprint,
-    changed_modules,
+    changed_names,
     checksum,
     code_of,
     fingerprint,
@@ -211,7 +211,7 @@ def test_edited_module_of_a_trusted_package_is_named(tmp_path: Path, monkeypatch
         monkeypatch.setitem(sys.modules, name, module)
     config = {"trust": ["mine"], "a": {"_target_": "other.A", "inner": {"_target_": "mine.attention.B"}}}
     stored = json.loads(json.dumps(code_of(config)))
-    assert [*stored] == ["nmt", "mine.attention"] and changed_modules(stored, config) == []
+    assert [*stored] == ["nmt", "mine.attention"] and changed_names(stored, code_of(config)) == []
     (tmp_path / "mine.attention.py").write_text("edited = True\n")
-    assert changed_modules({**stored, "nmt": "0"}, config) == ["mine.attention", "nmt"]
-    assert changed_modules([3], config) == []
+    assert changed_names({**stored, "nmt": "0"}, code_of(config)) == ["mine.attention", "nmt"]
+    assert changed_names([3], code_of(config)) == []

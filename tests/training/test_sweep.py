@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -125,6 +126,15 @@ def test_finished_job_of_other_text_or_another_teacher_is_refused(run: Path, gui
     refuse(["-m", *words], r"^data\.folder=mine: ")
     if guide:
         refuse(["-m", *words, "data.folder=moved", "guide.model=other"], r"^guide\.model=other: ")
+
+
+@thorough
+def test_jobs_that_start_from_another_model_are_refused(finished: Path) -> None:
+    words = ["-m", f"init_from={finished}", "training.max_epochs=1", "name=further"]
+    train([*words, "seed=range(1,2)"])
+    with ZipFile(finished / "model.pt", "a") as archive:
+        archive.writestr("archive/other", "")
+    refuse([*words, "seed=1,2"], "seed=1: .*init_from")
 
 
 # A sweep of four jobs.
