@@ -24,7 +24,7 @@ from nmt.data.text_files import iterate_pairs, read_lines
 from nmt.errors import UserError, counted
 from nmt.files.atomic import create_folder
 from nmt.inference.scores import sentence_chrf
-from nmt.inference.translation import written_translations
+from nmt.inference.translation import other_columns, written_translations
 from nmt.settings.arguments import AtLeast, AtMost
 
 if TYPE_CHECKING:
@@ -135,8 +135,11 @@ def distill(options: DistillOptions) -> None:
 def _finished(options: DistillOptions, file: str) -> Rows:
     """Yield the pairs, each with its translations from the file."""
     try:
-        pairs = iterate_pairs(options.src, options.tgt)
-        yield from zip(pairs, written_translations(read_lines(file), file), strict=True)
+        rows = zip(iterate_pairs(options.src, options.tgt), written_translations(read_lines(file), file), strict=True)
+        for row, (pair, texts) in enumerate(rows):
+            if any(text.count("\t") > pair.source.count("\t") for text in texts):  # which a translation keeps
+                raise other_columns(file, row)
+            yield pair, texts
     except ValueError:
         raise UserError(
             f"translations={file}: has more or fewer lines than {options.src}; translate all lines again"

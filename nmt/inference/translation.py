@@ -25,11 +25,12 @@ MARK = "\ufffd"  # the text of an unknown piece, until its word is replaced
 SEPARATOR = re.compile(r"\|{3,}")
 ESCAPED = re.compile("(?:&#124;){3,}")
 NUMBER = r"-?(?:\d+\.\d{6}|inf)"
-WRITTEN = LazyPattern(
-    rf"(?P<row>\d+) \|\|\| (?P<listed>(?:(?! \|\|\| ).)*) \|\|\| {NUMBER}"
-    rf"|{NUMBER}\t(?P<scored>[^\t]*)|(?P<plain>(?!\d+ \|\|\| )[^\t]*)"
-)
-"""A line that ``output_lines`` yields: of an n-best list, with a score, or plain."""
+WRITTEN = {
+    "listed": LazyPattern(rf"(?P<row>\d+) \|\|\| (?P<text>(?:(?! \|\|\| ).)*) \|\|\| {NUMBER}"),
+    "scored": LazyPattern(rf"{NUMBER}\t(?P<text>.*)"),
+    "plain": LazyPattern(r"(?P<text>(?!\d+ \|\|\| ).*)"),
+}
+"""The lines that ``output_lines`` yields: of an n-best list, with a score, or plain."""
 ScoreColumn = bool | Literal["confidence"]
 """The number in front of a translation: none, its score or its confidence."""
 
@@ -231,16 +232,20 @@ def written_translations(lines: Iterable[str], name: str) -> Iterator[list[str]]
 
 
 def _written_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, str]]:
-    kind = ""
+    kind: str | None = None
     for row, line in enumerate(lines):
-        match = WRITTEN.fullmatch(line)
-        kind = kind or str(match and match.lastgroup)
-        if match is None or match[kind] is None:
-            raise UserError(f"{name}:{row + 1}: other columns than nmt-translate writes; give one translation per line")
+        kind = kind or next((kind for kind, pattern in WRITTEN.items() if pattern.fullmatch(line)), "plain")
+        match = WRITTEN[kind].fullmatch(line)
+        if match is None:
+            raise other_columns(name, row)
         if kind == "listed":
-            yield int(match["row"]), ESCAPED.sub(lambda bars: "|" * bars[0].count("&"), match[kind])
+            yield int(match["row"]), ESCAPED.sub(lambda bars: "|" * bars[0].count("&"), match["text"])
         else:
-            yield row, match[kind]
+            yield row, match["text"]
+
+
+def other_columns(name: str, row: int) -> UserError:
+    return UserError(f"{name}:{row + 1}: other columns than nmt-translate writes; give one translation per line")
 
 
 def _score(translation: Translation, scores: ScoreColumn) -> float:

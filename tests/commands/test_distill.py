@@ -73,6 +73,35 @@ def test_of_a_finished_list_the_nearest_translation_is_taken(files: Path, call: 
     assert Path("o", "train.tgt").read_text("utf-8") == "on\ntwo\n"
 
 
+@pytest.mark.parametrize("score", ["", "-0.500000\t"])
+@pytest.mark.parametrize("line", ["12\t13", "0.123456\t7"])
+def test_a_translation_may_have_the_tabs_of_its_source(line: str, score: str, files: Path, call: Call) -> None:
+    for name in ("src", "tgt"):
+        write_lines(name, ["one", line])
+    write_lines("out", [score + "one", score + line])
+    call(distill, "src=src", "tgt=tgt", "translations=out", "output=o")
+    assert Path("o", "train.tgt").read_text("utf-8") == f"one\n{line}\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["0 ||| ein Hund ||| -0.1"],
+        ["0 ||| ein Hund ||| F0= -1.2 ||| -0.100000"],
+        ["-12.3\tein Hund"],
+        ["ein Hund\t-1.200000"],
+        ["ein Hund", "-1.200000\tein Hund"],
+        ["-1.200000\tein Hund", "ein Hund"],
+        ["0 ||| ein Hund ||| -1.000000", "2 ||| ein Hund ||| -1.000000"],
+    ],
+    ids=str,
+)
+def test_other_columns_are_refused(lines: list[str], files: Path) -> None:
+    for name, text in (("src", ["a dog"] * len(lines)), ("tgt", ["ein Hund"] * len(lines)), ("out", lines)):
+        write_lines(name, text)
+    expect_error("out", distill, ["src=src", "tgt=tgt", "translations=out", "output=o"])
+
+
 def test_an_error_names_no_file_that_is_deleted(files: Path, printed: Callable[[], Printed]) -> None:
     for name, lines in (("src", "ab"), ("tgt", "ab"), ("out", "a")):
         write_lines(name, lines)
