@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -130,8 +129,12 @@ def _read(options: HeatmapOptions) -> list[Pair]:
     from nmt.data.text_files import read_lines, read_pairs
 
     if options.tgt is None:
-        return [Pair(line, "") for line in islice(read_lines(options.src), options.limit)]
-    return read_pairs(options.src, options.tgt, options.links, limit=options.limit)
+        pairs = [Pair(line, "") for line in read_lines(options.src)]
+    else:
+        pairs = read_pairs(options.src, options.tgt, options.links)
+    if options.limit is not None and options.limit < len(pairs):
+        print_message(f"limit={options.limit}: draws the first of {len(pairs):,} pairs; set limit=null to draw all")
+    return pairs[: options.limit]
 
 
 def _aligned(

@@ -97,14 +97,9 @@ def _read_problem(name: str, count: int, error: Exception) -> str:
 
 
 def read_pairs(
-    source: str | Path,
-    target: str | Path,
-    links: str | Path | None = None,
-    *,
-    allow_empty: bool = False,
-    limit: int | None = None,
+    source: str | Path, target: str | Path, links: str | Path | None = None, *, allow_empty: bool = False
 ) -> list[Pair]:
-    """Return the first ``limit`` sentence pairs of two parallel files, with the gold links of a third one if given.
+    """Return the sentence pairs of two parallel files, with the gold links of a third one if given.
 
     Raises UserError if the files have different numbers of lines, if they are empty and ``allow_empty`` is not set, or
     if a link is malformed or points outside its sentences.
@@ -116,7 +111,7 @@ def read_pairs(
             Pair(*sides, tuple(sorted(gold.sure)), tuple(sorted(gold.possible - gold.sure)))
             for sides, gold in zip(sentences, read_gold(links, sentences), strict=True)
         ]
-    return pairs[:limit]
+    return pairs
 
 
 def read_gold(path: str | Path, sentences: Sequence[tuple[str, str]] | None = None) -> list[Links]:

@@ -55,6 +55,11 @@ def test_pictures_of_the_user_are_not_replaced(words: list[str]) -> None:
     assert mine.read_text() == "mine"
 
 
+def test_pairs_beyond_the_limit_are_counted(words: list[str], call: Call) -> None:
+    cut, whole = (call(heatmap, *words, "format=html", f"limit={limit}").error for limit in (3, len(SOURCE)))
+    assert f"{len(SOURCE)}" in cut.partition("limit=3")[2] and "limit=" not in whole
+
+
 def test_word_weights_of_given_pairs_are_force_decoded(
     model: Path, words: list[str], drawn: list[tuple[Any, ...]]
 ) -> None:

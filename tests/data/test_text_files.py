@@ -47,7 +47,6 @@ def test_pairs_are_read_with_sure_and_possible_links(tmp_path: Path) -> None:
     pairs = read_pairs(source, target, links)
     assert [pair.links for pair in pairs] == [((0, 0), (1, 1)), ()]
     assert [pair.possible for pair in pairs] == [((1, 0),), ()]
-    assert read_pairs(source, target, links, limit=1) == pairs[:1]
     expect_error(r"a\.links:2: ", read_pairs, source, target, write(tmp_path / "a.links", b"0-0\n0-0\n"))
 
 
