@@ -154,7 +154,8 @@ def _require_more(folder: Path, config: Train, stored: Mapping[str, Any]) -> Non
     made = {key: summary[name] for key, name in LIMITS.items() if summary[name] == stored["training"][key]}
     limits = {key: getattr(config.training, key) or inf for key in made}
     if not made or any(limits[key] <= count for key, count in made.items()):
-        longer = "".join(f"set training.{key}={2 * count} to train further, or " for key, count in made.items())
+        raised = " ".join(f"training.{key}={2 * count}" for key, count in made.items())
+        longer = f"set {raised} to train further, or " if made else ""
         raise UserError(f"resume=true: {folder} has finished; {longer}start a new run with init_from={folder}")
 
 
