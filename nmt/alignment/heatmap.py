@@ -87,11 +87,10 @@ def draw_slots(
 ) -> Figure:
     """Draw which slot of a memory each cell of the alignment comes from; see ``mix_slots``.
 
-    The bar below has the colours of each slot from 0 to the largest weight. Slots behind the last one that holds
-    something are left out.
+    The bar below has the colours of each slot from 0 to the largest weight. Slots that hold nothing are left out.
     """
-    used = np.max(np.nonzero(write.any(axis=1)), initial=0) + 1
-    write, read = write[:used], read[:, :used]
+    used = write.any(axis=1) | (not write.any())
+    write, read = write[used], read[:, used]
     cells, largest = mix_slots(write, read)
     figure = _draw_cells(cells, source, target, title, UNIT)
     height = figure.get_size_inches()[1]

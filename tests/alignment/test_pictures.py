@@ -203,8 +203,8 @@ def test_equal_weights_stand_below_in_the_colours_of_the_picture() -> None:
 @pytest.mark.parametrize("empty", [0, 9])
 @pytest.mark.parametrize("slots", [1, 4, 16])
 def test_the_bar_counts_the_slots_that_hold_something_and_ends_at_the_largest_weight(slots: int, empty: int) -> None:
-    write, read = np.random.default_rng(1).random((slots, 3)), np.ones((2, slots + empty))
-    write = np.concatenate([write, np.zeros((empty, 3))])
+    write, read = np.random.default_rng(1).random((slots, 3)), np.ones((2, slots + 2 * empty))
+    write = np.insert(write, [slots // 2, slots] * empty, 0, axis=0)  # as in the memories of two layers
     _, bar = draw_slots(write, read, ["a", "b", "c"], ["x", "y"]).axes
     assert [text.get_text() for text in bar.get_xticklabels()] == [*map(str, sorted({1, slots}))]
     assert bar.get_xlim() == (0.5, slots + 0.5) and bar.get_ylim() == (0, mix_slots(write, read)[1])
