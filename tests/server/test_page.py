@@ -34,7 +34,8 @@ def browser(chromium: Browser) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    translators = {"memory": tiny_translator("MemoryAttention"), "bahdanau": tiny_translator("BahdanauAttention")}
+    kinds = ("Memory", "Bahdanau", "StretchMemory")
+    translators = {kind.lower(): tiny_translator(f"{kind}Attention") for kind in kinds}
     with serving(translators=translators, max_characters=100) as client:
         yield client
 
@@ -140,6 +141,21 @@ def test_slots_colour_the_words_of_both_sides(browser: Browser, client: Client) 
     assert browser.value(
         "document.querySelector('#slots').parentNode.hidden && !document.querySelector('#slots').checked"
     )
+
+
+def test_slots_that_no_word_uses_are_left_out(browser: Browser, client: Client) -> None:
+    open_page(browser, client)
+    choose(browser, "#model", "2")
+    choose(browser, "#second", "")
+    browser.type(f"{LINE}\na dog")
+    browser.point("#slots", click=True)
+    answers = client.post("/v1/translate", q=[LINE, "a dog"], model="stretchmemory")[1]["translations"]
+    count = max(len(answer["source_tokens"]) for answer in answers)  # each piece has a slot
+    browser.wait(f"document.querySelectorAll('.slots button').length === {count}")
+    last = browser.value("document.querySelector('.slots button:last-child').style.borderColor")
+    words = "[...document.querySelectorAll('.words.target span')]"
+    strips = browser.value(f"{words}.map(word => word.style.backgroundImage)")
+    assert strips and all(last in strip for strip in strips)
 
 
 @pytest.mark.parametrize(
