@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -150,12 +151,24 @@ def test_slots_that_no_word_uses_are_left_out(browser: Browser, client: Client) 
     browser.type(f"{LINE}\na dog")
     browser.point("#slots", click=True)
     answers = client.post("/v1/translate", q=[LINE, "a dog"], model="stretchmemory")[1]["translations"]
-    count = max(len(answer["source_tokens"]) for answer in answers)  # each piece has a slot
+    count = max(len(answer["source_tokens"]) for answer in answers) - 1  # one for each piece but </s>
     browser.wait(f"document.querySelectorAll('.slots button').length === {count}")
     last = browser.value("document.querySelector('.slots button:last-child').style.borderColor")
     words = "[...document.querySelectorAll('.words.target span')]"
     strips = browser.value(f"{words}.map(word => word.style.backgroundImage)")
     assert strips and all(last in strip for strip in strips)
+
+
+def test_strips_show_what_each_slot_adds_to_the_weights_of_a_word(browser: Browser, client: Client) -> None:
+    weights = {"source": ["a", "b"], "target": ["x", "y"], "values": [[1, 0], [0, 1]]}  # two sentences
+    slots = {"source": [[0.5, 0.5, 0], [0.1, 0.3, 0]], "target": [[2, 1, 0], [3, 3, 0]]}
+    answer = {"text": "x y", "cut": False, "log_prob": 0, "confidence": 1, "weights": weights, "slots": slots}
+    open_page(browser, client)
+    browser.value(f"panels[0].show(['a b'], [{json.dumps({**answer, 'source_words': [0, 1]})}])")
+    words = "[...document.querySelector('.words.target').children]"
+    strips = browser.value(f"{words}.map(word => word.style.backgroundImage)")
+    ends = [[*map(float, re.findall(r"([\d.]+)%", strip))] for strip in strips]
+    assert ends == [pytest.approx(each, abs=0.01) for each in ([0, 200 / 3, 200 / 3, 100], [0, 25, 25, 100])]
 
 
 @pytest.mark.parametrize(
