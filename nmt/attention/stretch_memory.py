@@ -36,6 +36,8 @@ class StretchMemoryAttention(Attention):
         self, *, state_size: Size, query_size: Size, slots: Size = 32, split: Size = 4, heads: Size = 4
     ) -> None:
         super().__init__()
+        if split > state_size:
+            raise ValueError(f"attention.split={split}: must be at most {state_size}, the size of a state")
         self.slots, self.reads = slots * split, heads
         width = ceil(state_size / split)
         self.context_size = heads * width
@@ -53,7 +55,7 @@ class StretchMemoryAttention(Attention):
 
         def merge(columns: Tensor) -> Tensor:
             firsts = self.first_states(memory.length[:, None])
-            return self.in_stretch(firsts, length).to(columns.dtype).transpose(1, 2) @ columns
+            return self.in_stretch(firsts, length).to(columns.dtype).mT @ columns
 
         return Update(weights, values * scales(values), merge)
 

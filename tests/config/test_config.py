@@ -83,6 +83,7 @@ WRONG: list[tuple[str, list[str]]] = [
     ("decoder=transformer decoder.tied=true embeddings.size=8", ["decoder.tied"]),
     ("tokenizer.vocab_size=[300,400]", ["embeddings.shared"]),
     ("attention=luong attention.score=dot encoder.hidden_size=8", ["attention.score"]),
+    ("attention.split=1000", ["attention.split"]),
     ("attention=multi_head attention.heads=7", ["attention.heads"]),
     ("attention=multi_head attention.inner.scor=dot", ["attention.inner.scor"]),
     ("attention=bahdanau attention.slots=8", ["attention.slots"]),
