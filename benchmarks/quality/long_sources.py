@@ -115,9 +115,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="default: the usual folder of the corpus")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all")
     parser.add_argument("--epochs", type=int, default=3, help="passes over the text; default: %(default)s")
-    parser.add_argument(
-        "--costs", action="store_true", help="also time the models of the first seed; needs a quiet machine"
-    )
+    parser.add_argument("--costs", action="store_true", help="also time one model of each kind; needs a quiet machine")
     args = parser.parse_args()
     corpus, runs = CORPORA[args.corpus], Runs.of(args, curves=("valid_loss",))
     texts = args.runs / f"{args.corpus}-text"
@@ -224,7 +222,8 @@ def names_and_numbers(text: str) -> Counter[str]:
 
 def measure_costs(args: argparse.Namespace, texts: Path) -> None:
     """Write the milliseconds of a decoder step and the stored bytes per source, of each kind and length."""
-    runs = {kind: args.runs / run_name(args.corpus, kind, args.seeds[0]) for kind in args.kinds}
+    folders = {kind: [args.runs / run_name(args.corpus, kind, seed) for seed in args.seeds] for kind in args.kinds}
+    runs = {kind: found[0] for kind, seeds in folders.items() if (found := [*filter(Path.is_dir, seeds)])}
     engines, attentions = {}, {}
     for kind, run in runs.items():
         trained = load_folder(run)
