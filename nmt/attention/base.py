@@ -225,6 +225,7 @@ def softmax_over_source(scores: Tensor, values: Tensor, mask: Tensor, memory: Me
 def require_shapes(attention: Attention, states: Tensor, mask: Tensor, query: Tensor) -> None:
     """Write, read and align once. Raise ValueError if a method returns a tensor of another shape than it must."""
     sizes = {"B": mask.shape[0], "S": mask.shape[1], "Q": query.shape[1], "D": attention.context_size}
+    sizes["N"] = attention.reads * query.shape[1]
     for method, tensor, letters in _results(attention, states, mask, query):
         shape = tuple(tensor.shape)
         if [sizes.get(letter, size) for letter, size in zip(letters, (*shape, -1, -1, -1), strict=False)] != [*shape]:
@@ -244,7 +245,7 @@ def _results(attention: Attention, states: Tensor, mask: Tensor, query: Tensor) 
     yield "write", memory.slots, "BRV"
     if type(attention).read is Attention.read:
         weights = attention.read_weights(query, memory)
-        yield "read_weights", weights[:, :: attention.reads], "BQR"
+        yield "read_weights", weights, "BQR" if attention.reads == 1 else "BNR"
     context, weights = attention.read(query, memory)
     yield "read", context, "BQD"
     yield "read", weights, "BQR"

@@ -124,6 +124,11 @@ class NoQueryAxis(Sigmoid):
         return super().read_weights(query, memory)[:, 0]
 
 
+class LacksOneRead(TwoReads):
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return super().read_weights(query, memory)[:, 1:]
+
+
 class WrongProjection(Sigmoid):
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         return self.W_k(query)
@@ -255,6 +260,7 @@ def test_mistake_is_reported_by_the_right_law(kind: type[Attention]) -> None:
         (WrongSize, False, r"read returns shape \(3, 4, 8\), must be \(B=3, Q=4, D=6\); "),
         (NoSourceAxis, False, r"update returns shape \(3, 3\), "),
         (NoQueryAxis, False, r"read_weights returns shape \(3, 3\), "),
+        (LacksOneRead, False, r"read_weights returns shape \(3, 7, 3\), must be \(B=3, N=8, R=3\); "),
         (NoQueryAxis, True, r"read returns shape \(3, 6, 8\), "),
         (WrongProjection, False, "RuntimeError: "),
     ],
