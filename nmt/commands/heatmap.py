@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -129,11 +130,14 @@ def _read(options: HeatmapOptions) -> list[Pair]:
     from nmt.data.text_files import read_lines, read_pairs
 
     if options.tgt is None:
-        pairs = [Pair(line, "") for line in read_lines(options.src)]
+        lines = read_lines(options.src)
+        pairs = [Pair(line, "") for line in islice(lines, options.limit)]
+        count = len(pairs) + sum(1 for _ in lines)  # a large file is counted, not kept
     else:
         pairs = read_pairs(options.src, options.tgt, options.links)
-    if options.limit is not None and options.limit < len(pairs):
-        print_message(f"limit={options.limit}: draws the first of {len(pairs):,} pairs; set limit=null to draw all")
+        count = len(pairs)
+    if options.limit is not None and options.limit < count:
+        print_message(f"limit={options.limit}: draws the first of {count:,} pairs; set limit=null to draw all")
     return pairs[: options.limit]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -73,7 +72,7 @@ class TableFile:
             yield from read()
         except KeyError as error:
             raise UserError(f"{self.file}: {reason(error)}; name two of its columns, as data.columns=[en,de]") from None
-        except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
             raise UserError(f"{self.file}: cannot be read ({reason(error)}); write the table again") from None
 
     def _separated(self) -> Iterator[tuple[str, str]]:
@@ -82,31 +81,20 @@ class TableFile:
         from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, open_csv
 
         is_csv = format_ending(self.file.name) == ".csv"
-        delimiter = "," if is_csv else "\t"
         names = list(self.columns or ("f0", "f1"))
-        if self.columns is not None:
-            self._require_once(self._header(delimiter))
+        reading = ReadOptions(block_size=BLOCK_BYTES, autogenerate_column_names=self.columns is None)
+        parsing = ParseOptions(
+            delimiter="," if is_csv else "\t",
+            quote_char='"' if is_csv else False,
+            newlines_in_values=is_csv,
+            ignore_empty_lines=False,
+        )
+        converting = ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
+        with opener(str(self.file))(self.file, "rb") as stream, open_csv(stream, reading, parsing) as reader:
+            self._require_once(reader.schema.names)
         with opener(str(self.file))(self.file, "rb") as stream:
-            reader = open_csv(
-                stream,
-                ReadOptions(block_size=BLOCK_BYTES, autogenerate_column_names=self.columns is None),
-                ParseOptions(
-                    delimiter=delimiter,
-                    quote_char='"' if is_csv else False,
-                    newlines_in_values=is_csv,
-                    ignore_empty_lines=False,
-                ),
-                ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string())),
-            )
-            for batch in reader:
+            for batch in open_csv(stream, reading, parsing, converting):
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-
-    def _header(self, delimiter: str) -> list[str]:
-        with opener(str(self.file))(self.file, "rt", encoding="utf-8-sig", newline="") as lines:
-            plain = delimiter == "\t"
-            return next(
-                csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL), []
-            )
 
     def _json_lines(self) -> Iterator[Any]:
         return rows_as_pairs(self._objects(), self.part, self.columns)
@@ -122,8 +110,10 @@ class TableFile:
             yield row
 
     def _object(self, items: list[tuple[str, Any]]) -> dict[str, Any]:
-        self._require_once([name for name, _ in items])
-        return dict(items)
+        row = dict(items)
+        if len(row) < len(items):
+            self._require_once([name for name, _ in items])
+        return row
 
     def _parquet(self) -> Iterator[Any]:
         """Yield the pairs of a file with both columns, or with a column ``translation`` that holds them."""
