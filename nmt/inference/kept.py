@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nmt.data.words import Span, overlaps
-from nmt.inference.steps import Step, Steps
+from nmt.inference.steps import Step, Steps, changing
+from nmt.inference.translation import Translation
 from nmt.text.glossary import Glossary
 from nmt.text.placeholders import KeptText
 
@@ -30,7 +31,7 @@ def term_step(kept_text: KeptText | None, glossary: Glossary | None, *, letters:
         [translation] = yield [protected.text]
         if not protected.text:  # nothing is left to translate
             return replace(translation, text=line.strip())
-        if translation.alignment is None or not (protected.required or protected.kept):
+        if not (protected.required or protected.kept):
             return translation
         return translation.each(lambda best: complete(best, protected, line))
 
@@ -60,8 +61,7 @@ def lost_step(kept_text: KeptText, glossary: Glossary | None, *, markup: bool) -
     It counts them in the line and in the finished translation, whatever other steps have written. In HTML, tags count.
     """
 
-    def step(line: str) -> Steps:
-        [translation] = yield [line]
+    def compare(translation: Translation, line: str) -> Translation:
         plain, tags = _split(line) if markup else (line, ())
         spans = kept_spans(plain, kept_text, glossary)
         kept = Counter([*(plain[slice(*span)] for span in spans), *tags])
@@ -87,7 +87,7 @@ def lost_step(kept_text: KeptText, glossary: Glossary | None, *, markup: bool) -
         letters = "".join(plain.split()).lower()
         return lost_texts + [it for it, count in terms.items() if letters.count("".join(it.split()).lower()) < count]
 
-    return step
+    return changing(compare)
 
 
 def _split(page: str) -> tuple[str, Sequence[str]]:

@@ -59,3 +59,13 @@ def chained(steps: Sequence[Step]) -> Step:
 def _whole_line(line: str) -> Steps:
     [translation] = yield [line]
     return translation
+
+
+def changing(change: Callable[[Translation, str], Translation]) -> Step:
+    """Return the step that translates a line as it is, and changes its translation, given the line."""
+
+    def step(line: str) -> Steps:
+        [translation] = yield [line]
+        return change(translation, line)
+
+    return step

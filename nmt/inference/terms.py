@@ -19,7 +19,6 @@ import numpy as np
 
 from nmt.alignment.word_weights import aligned_units, is_mark
 from nmt.data.words import Span, mapped, overlaps
-from nmt.inference.steps import Step, Steps
 from nmt.inference.translation import MARK, Translation
 from nmt.text.specials import UNK
 from nmt.text.tokenizer import SPECIALS
@@ -298,20 +297,8 @@ def apply_edits(translation: Translation, edits: Sequence[Edit]) -> Translation:
     return apply_edits(written, blanks) if blanks else written
 
 
-def unknown_word_step(change_text: Callable[[str], str]) -> Step:
-    """Return the step that replaces unknown words; ``change_text`` changes a line as the model reads it."""
-
-    def step(line: str) -> Steps:
-        [translation] = yield [line]
-        if translation.alignment is None:
-            return translation
-        return translation.each(lambda best: replace_unknown(best, change_text))
-
-    return step
-
-
 def replace_unknown(translation: Translation, change_text: Callable[[str], str] = str) -> Translation:
-    """Return the translation without unknown pieces in its text.
+    """Return the translation without unknown pieces in its text. ``change_text`` changes a line as the model reads it.
 
     A target word with such a piece is replaced by the source word with the largest weight. A word without weight on any
     source word only loses its unknown pieces. In scripts without spaces, pieces take the place of words.

@@ -96,7 +96,9 @@ class Translation:
         return [math.exp(sum(of_word) / len(of_word)) if of_word else math.nan for of_word in log_probs]
 
     def each(self, change: Callable[[Translation], Translation]) -> Translation:
-        """Return the translation after ``change`` of each translation in its n-best list."""
+        """Return the translation after ``change`` of each translation in its n-best list; itself without alignments."""
+        if self.alignment is None:
+            return self
         n_best = [change(best) for best in self.n_best]
         return replace(n_best[0], n_best=n_best)
 

@@ -23,7 +23,7 @@ from nmt.inference.load import load
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.reader import Reader
 from nmt.inference.sentences import sentence_step
-from nmt.inference.steps import Started, Step, Steps, chained
+from nmt.inference.steps import Started, Step, chained, changing
 from nmt.inference.translation import MARK, NO_TRANSLATION, SCORES_NOT_FINITE, LostTexts, Translation, chosen
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
@@ -171,7 +171,7 @@ class Translator(Reader):
         steps = self._steps(options, kept if prefixes is None else None, glossary, markup=markup)
         outer = [lost_step(kept, glossary, markup=markup)]
         if not alignments:
-            outer.insert(0, _text_step)
+            outer.insert(0, changing(lambda translation, _: translation.each(Translation.without_alignment)))
         lost = LostTexts("sentence" if markup else "line")
         return self._translate_groups(groups, options, chained(outer + steps), kept, allowed, on_failure, lost)
 
@@ -186,16 +186,18 @@ class Translator(Reader):
         if markup:
             from nmt.inference.markup import markup_step
         if options.replace_unknown:
-            from nmt.inference.terms import unknown_word_step
+            from nmt.inference.terms import replace_unknown
+
+            replace_words = partial(replace_unknown, change_text=self.change_text)
         has_attention = self.attention.reads_source
         letters = options.keep_placeholders and self._has_letters
         steps = [
             markup_step if markup else None,
             sentence_step(options.sentences, lambda line: kept_spans(line, kept, None)) if options.sentences else None,
-            partial(_choice_step, options),
+            changing(lambda translation, _: chosen(translation, options)),
             term_step(kept, glossary, letters=letters) if kept and has_attention else None,
-            unknown_word_step(self.change_text) if options.replace_unknown else None,
-            self._source_step,
+            changing(lambda translation, _: translation.each(replace_words)) if options.replace_unknown else None,
+            changing(self.with_source),
         ]
         return [step for step in steps if step]
 
@@ -256,13 +258,8 @@ class Translator(Reader):
         if self.source_check.warns and (problem := lost.problem):
             warnings.warn(problem, stacklevel=2)
 
-    def _source_step(self, line: str) -> Steps:
-        """Give the translation of a line its source, which its alignment links to."""
-        [translation] = yield [line]
-        return self.with_source(translation, line)
-
     def with_source(self, translation: Translation, line: str) -> Translation:
-        """Return an aligned translation with its source ``line``."""
+        """Return an aligned translation with its source ``line``, which the alignment links to."""
         if translation.alignment is None:
             return translation
         spans = self.spans(self.loaded_model.source, line)
@@ -470,18 +467,6 @@ class Translator(Reader):
             raise UserError(
                 f"{setting}: needs alignments, but this model has no attention; use another model, or do without them"
             )
-
-
-def _choice_step(options: SearchOptions, line: str) -> Steps:
-    """Choose among the translations of a line after words in them were replaced."""
-    [translation] = yield [line]
-    return chosen(translation, options)
-
-
-def _text_step(line: str) -> Steps:
-    """Translate a line with an alignment, which only other steps need."""
-    [translation] = yield [line]
-    return translation if translation.alignment is None else translation.each(Translation.without_alignment)
 
 
 def _sides(pairs: Pairs) -> tuple[list[str], list[str]]:
