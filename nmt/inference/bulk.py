@@ -126,8 +126,8 @@ class Bulk:
     max_tokens: int
     max_rows: int
 
-    def translate(self, groups: Iterable[Sequence[str]]) -> Generator[tuple[Sequence[str], Results]]:
-        """Yield each group, in order, with the translation or failure of each of its lines.
+    def translate(self, groups: Iterable[Sequence[str]]) -> Generator[Results]:
+        """Yield the translation or failure of each line of a group, for each group, in order.
 
         The next group is taken while fewer than ``workers`` batches wait behind the oldest group. An error of
         ``groups`` is raised after the translations of the groups before it.
@@ -188,8 +188,8 @@ class Bulk:
         rows = rows[part or slice(None)]
         return self.decode([group.sources[row] for row in rows], [group.first + row for row in rows], part is None)
 
-    def _collect(self, group: _Group, others: Iterable[_Group]) -> tuple[Sequence[str], Results]:
-        """Wait for a group and return its lines and results."""
+    def _collect(self, group: _Group, others: Iterable[_Group]) -> Results:
+        """Wait for a group and return its results."""
         results: Results = [Translation("")] * len(group.lines)
         for rows, future in zip_longest(group.batches, group.futures):
             longest = group.lines[rows[0]]
@@ -206,7 +206,7 @@ class Bulk:
                 decoded = [*run_in_halves(run, [group.lines[row] for row in rows])]
             for row, translation in zip(rows, decoded, strict=True):
                 results[row] = translation
-        return group.lines, results
+        return results
 
 
 def batch_tokens(lengths: Sequence[int], *, workers: int, max_tokens: int) -> int:

@@ -246,7 +246,7 @@ class Translator(Reader):
         )
         done = 0
         with closing(bulk.translate(texts())) as decoded:
-            for _, results in decoded:
+            for results in decoded:
                 in_order = iter(results)
                 finished = [line.finish(in_order) for line in waiting.popleft()]
                 translations = replace_failures(finished, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
