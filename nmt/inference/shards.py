@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -43,7 +43,7 @@ class Shard(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateShard:
-    """Function that translates a shard and stores the result, unless its record exists.
+    """Function that translates a shard and stores the result, unless its record exists, and returns the result.
 
     A line that the model or the machine cannot hold gives an empty line and a warning.
     """
@@ -64,14 +64,11 @@ class TranslateShard:
         settings = asdict(replace(self.settings, threads=None, device="auto", trust=()))
         return fingerprint([__version__, glossary, asdict(self) | {"model": "", "folder": "", "settings": settings}])
 
-    def stored(self, shard: Shard) -> Done | None:
-        """Return the result of a shard if its record exists."""
-        record = Records(self.folder).load(*self._record(shard))
-        return None if record is None else Done(*record)
-
-    def __call__(self, shard: Shard) -> None:
-        if self.stored(shard) is not None:
-            return
+    def __call__(self, shard: Shard) -> Done:
+        records = Records(self.folder)
+        record = f"{shard.number:08d}.shard", fingerprint([self.key, shard.first, shard.lines])
+        if (stored := records.load(*record)) is not None:
+            return Done(*stored)
         failures: list[tuple[int, str]] = []
         before = self._translator.split_lines
         translations = self._translator.translate(
@@ -85,10 +82,8 @@ class TranslateShard:
         split_lines = self._translator.split_lines - before
         lost = [(row, best.lost) for row, best in enumerate(translations) if best.lost]
         done = Done(len(shard.lines), output, links, sorted(failures + cuts(translations)), lost, split_lines)
-        Records(self.folder).save(*self._record(shard), done)
-
-    def _record(self, shard: Shard) -> tuple[str, str]:
-        return f"{shard.number:08d}.shard", fingerprint([self.key, shard.first, shard.lines])
+        records.save(*record, done)
+        return done
 
     @cached_property
     def _translator(self) -> Translator:
@@ -115,7 +110,7 @@ def model_fingerprints(translator: Translator, model: str | Path | Sequence[str 
 @contextmanager
 def shard_results(
     translator: Translator, job: TranslateShard, groups: Iterable[list[str]], workers: int
-) -> Iterator[Generator[Done]]:
+) -> Iterator[Iterator[Done]]:
     """Yield the results of the shards, one for each group of lines, in order, while workers translate later ones.
 
     ``translator`` has the model of the ``job``. The folder of finished shards is deleted when the block succeeds.
@@ -128,8 +123,8 @@ def shard_results(
         if count := _count(job.folder):
             print_message(f"{job.folder}: {counted(count, 'finished shard')}; continuing")
         try:
-            with closing(_results(job, shards, workers)) as results:
-                yield results
+            with closing(run_tasks(job, shards, workers)) as results:
+                yield (done for _, done in results)
         except BaseException:
             if count := _count(job.folder):
                 kept = f"{counted(count, 'finished shard')} kept; run the same command again to continue"
@@ -142,13 +137,6 @@ def shard_results(
 
 def _count(folder: Path) -> int:
     return len([*folder.glob("*.shard")])
-
-
-def _results(job: TranslateShard, shards: Iterable[Shard], workers: int) -> Generator[Done]:
-    for shard, _ in run_tasks(job, shards, workers):
-        done = job.stored(shard)
-        assert done is not None
-        yield done
 
 
 def _shards(groups: Iterable[list[str]], check: TextCheck, change: Callable[[str], str]) -> Iterator[Shard]:

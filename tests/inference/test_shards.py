@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from builders import LUONG, expect_error, save_random, tiny_config
+from builders import LUONG, call_before, expect_error, save_random, tiny_config
+from inference.random_translators import TOKENIZER
 
 from nmt.errors import UserError
-from nmt.inference import shards
+from nmt.files.atomic import Records
 from nmt.inference.engines import LoadSettings
-from nmt.inference.shards import Shard, TranslateShard, model_fingerprints, shard_results
+from nmt.inference.shards import TranslateShard, model_fingerprints, shard_results
 from nmt.inference.translation import output_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.text.tokenizer import Tokenizer
 
 LINES = ["a small dog", "", "two cats sleep", "red houses", "a dog sees a dog", "cats"]
 SETTINGS = LoadSettings(engine="torch", threads=1)
@@ -28,26 +27,15 @@ SEARCH = SearchOptions(beam_size=2, n_best=2, max_length=5)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shards") / "run"
-    save_random(folder, tiny_config(LUONG), Tokenizer.train([" ".join(LINES)], vocab_size=290), scale=3.0)
+    save_random(folder, tiny_config(LUONG), TOKENIZER, scale=3.0)
     return folder
 
 
 @pytest.fixture
 def translated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Numbers of the shards that were translated, in this process."""
+    """Numbers of the shards that were translated and stored."""
     numbers: list[int] = []
-    call = TranslateShard.__call__
-
-    def counting(job: TranslateShard, shard: Shard) -> None:
-        if job.stored(shard) is None:
-            numbers.append(shard.number)
-        call(job, shard)
-
-    def in_this_process(job: Callable[[Any], Any], tasks: Iterable[Any], workers: int) -> Iterator[tuple[Any, Any]]:
-        yield from ((task, job(task)) for task in tasks)
-
-    monkeypatch.setattr(TranslateShard, "__call__", counting)
-    monkeypatch.setattr(shards, "run_tasks", in_this_process)
+    call_before(monkeypatch, Records, "save", lambda _, name, *rest: numbers.append(int(name[:8])))
     return numbers
 
 
@@ -102,8 +90,7 @@ def test_shards_of_another_call_are_translated_again(
     expect_error("in.txt", output, run, tmp_path / "out.shards", LINES, stop=3)
     translated.clear()
     if change == "model":
-        tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
-        save_random(tmp_path / "run", tiny_config(LUONG), tokenizer, scale=3.0, seed=2)
+        save_random(tmp_path / "run", tiny_config(LUONG), TOKENIZER, scale=3.0, seed=2)
         run = tmp_path / "run"
     lines = [LINES[0], "dog", *LINES[2:]] if change == "line" else LINES
     search = replace(SEARCH, max_length=4) if change == "search" else SEARCH
