@@ -11,12 +11,12 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.errors import UserError, counted, print_message, reason
-from nmt.settings.arguments import suggestion, text_list
+from nmt.settings.arguments import suggestion
 from nmt.text.writing import Writing, writing_of
 
 if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
     from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.ter import TER
 
 KEY = "evaluation.tokenizer"
 DEFAULT = "13a"
@@ -112,30 +112,26 @@ def corpus_scores(
 ) -> Scores:
     """Return sacrebleu's scores of ``hypotheses``; TER is computed only with ``ter=True``.
 
-    ``tokenizer`` is one of sacrebleu's; None: see ``choose_tokenizer``. Raises TypeError for anything but two lists of
-    texts, and UserError if they differ in length (sacrebleu would ignore the extra lines) or are empty.
+    ``tokenizer`` is one of sacrebleu's; None: see ``choose_tokenizer``. Raises UserError if the lists differ in length
+    (sacrebleu would ignore the extra lines) or are empty.
     """
     from sacrebleu.metrics.chrf import CHRF
 
-    texts = text_list(hypotheses, "hypotheses")
-    reference_lines = text_list(references, "references")
-    if len(texts) != len(reference_lines):
+    if len(hypotheses) != len(references):
         raise UserError(
-            f"{counted(len(texts), 'translation')}, {counted(len(reference_lines), 'reference')}:"
+            f"{counted(len(hypotheses), 'translation')}, {counted(len(references), 'reference')}:"
             " both must have the same number of lines"
         )
-    if not texts:
+    if not hypotheses:
         raise UserError("0 translations: nothing to score; give at least one line")
-    tokenizer = choose_tokenizer(reference_lines, tokenizer).tokenizer
-    bleu = bleu_metric(tokenizer, lowercase=lowercase)
-    chrf = CHRF(lowercase=lowercase)
-    bleu_score = bleu.corpus_score(texts, [reference_lines]).score
-    chrf_score = chrf.corpus_score(texts, [reference_lines]).score
-    signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
+    tokenizer = choose_tokenizer(references, tokenizer).tokenizer
+    signatures = dict[str, str]()
+    bleu, signatures["bleu"] = _score(bleu_metric(tokenizer, lowercase=lowercase), hypotheses, references)
+    chrf, signatures["chrf"] = _score(CHRF(lowercase=lowercase), hypotheses, references)
     ter_score = None
     if ter:
-        ter_score, signatures["ter"] = _ter(texts, reference_lines, tokenizer, lowercase=lowercase)
-    return Scores(bleu_score, chrf_score, ter_score, signatures)
+        ter_score, signatures["ter"] = _ter(hypotheses, references, tokenizer, lowercase=lowercase)
+    return Scores(bleu, chrf, ter_score, signatures)
 
 
 def sentence_chrf(*, lowercase: bool = False) -> Callable[[str, str], float]:
@@ -154,7 +150,7 @@ def bleu_metric(tokenizer: str, *, lowercase: bool = False) -> BLEU:
     return BLEU(lowercase=lowercase, force=True, tokenize=tokenizer)
 
 
-def _ter(texts: list[str], references: list[str], tokenizer: str, *, lowercase: bool) -> tuple[float, str]:
+def _ter(texts: Sequence[str], references: Sequence[str], tokenizer: str, *, lowercase: bool) -> tuple[float, str]:
     """Return TER and its signature.
 
     TER counts words between spaces. Chinese is split by sacrebleu's own options for it. Those leave Japanese kana, Thai
@@ -172,7 +168,8 @@ def _ter(texts: list[str], references: list[str], tokenizer: str, *, lowercase: 
     return score, signature.replace("|tok:", f"|tok:{CHARACTERS}+")
 
 
-def _score(metric: TER, texts: list[str], references: list[str]) -> tuple[float, str]:
+def _score(metric: Metric, texts: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
+    """Return the score and its signature."""
     return metric.corpus_score(texts, [references]).score, str(metric.get_signature())
 
 
