@@ -7,6 +7,7 @@ Jean, Cho, Memisevic & Bengio (2015), On Using Very Large Target Vocabulary for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,6 +38,7 @@ class LikelyPieces(NamedTuple):
     frequent: np.ndarray
 
 
+@dataclass
 class Shortlist:
     """Candidate target pieces per source piece, with the output layer's weights.
 
@@ -46,16 +48,11 @@ class Shortlist:
     are 8-bit integers.
     """
 
-    def __init__(
-        self,
-        best: np.ndarray,
-        frequent: np.ndarray,
-        weight: np.ndarray,
-        bias: np.ndarray,
-        scale: np.ndarray | None = None,
-    ) -> None:
-        self.best, self.frequent = best, frequent
-        self.weight, self.bias, self.scale = weight, bias, scale
+    best: np.ndarray
+    frequent: np.ndarray
+    weight: np.ndarray
+    bias: np.ndarray
+    scale: np.ndarray | None = None
 
     def candidates(self, sources: Sequence[Sequence[int]]) -> np.ndarray:
         """Return the target ids (C,) that translations of these sources may use, in rising order and with EOS."""
