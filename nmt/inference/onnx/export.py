@@ -214,12 +214,10 @@ def _dynamic_axes(fields: Fields, longer: Fields, count: int) -> Any:
 
 def _quantise(folder: Path, steps: Iterable[Path], bounded_state: Collection[str]) -> None:
     """Write the exact graphs of the encoder and of ``steps`` with 8-bit integers."""
-    bounded: set[str] = set()
     file = folder / f"encode{INT8}.onnx"
-    if file.is_file():
-        encode = onnx.load(file)
-        bounded = bounded_outputs(encode)
-        onnx.save(quantise(encode, ()), file)
+    encode = onnx.load(file)
+    bounded = bounded_outputs(encode)
+    onnx.save(quantise(encode, ()), file)
     for step in steps:
         exact = onnx.load(step)
         state = {value.name.removesuffix(NEXT) for value in exact.graph.output}  # the encoder writes its first numbers

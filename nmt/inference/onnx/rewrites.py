@@ -163,8 +163,7 @@ def quantise(exact: onnx.ModelProto, bounded_inputs: Collection[str]) -> onnx.Mo
     del model.graph.input[:]
     model.graph.input.extend(inputs)
     replace_nodes(model.graph, nodes, [*model.graph.initializer, *graph.added])
-    if MICROSOFT not in {opset.domain for opset in model.opset_import}:
-        model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
+    model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
     return model
 
 
