@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from nmt.inference.torch_engine import Source
 from nmt.inference.translation import NO_TRANSLATION, Translation, chosen
 from nmt.inference.translator import Translator
 from nmt.model.encoder import Final
-from nmt.search.history import Hypothesis
+from nmt.search.constraints import Prefix
 from nmt.search.options import REWRITES, SearchOptions
 from nmt.search.search import max_rows, search_encoded, sentence_seed
 
@@ -66,13 +66,12 @@ def encode_line(
     ids = translator.encode(line)
     if len(ids) == 1:  # only </s>
         return EncodedLine(None)
-    encoded: tuple[Memory, Final] | None = None
+    encoded: Any = None
     size = piece_length or len(ids)
     for first in range(0, len(ids), size):
         row = torch.tensor([ids[first : first + size]], device=_device(translator.trained))
         mask = torch.ones_like(row, dtype=torch.bool)
         encoded = model.encode(row, mask, trace=trace, before=encoded)
-    assert encoded is not None
     return EncodedLine(Source(*encoded), sentence_seed(ids), translator.visible(line) if trace else None)
 
 
@@ -104,43 +103,42 @@ def translate_encoded(
         by_shape.setdefault(shapes, []).append(row)
     size = max_rows(options.with_spares())
     for rows in (group[first : first + size] for group in by_shape.values() for first in range(0, len(group), size)):
-        batch = [lines[row] for row in rows]
-        stacked = _stack([line.source for line in batch if line.source is not None])
-        lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
-        engine = translator.trained.engine(trace=False)
-        searched = search_encoded(engine, stacked, lengths, [line.seed for line in batch], options.with_spares())
-        for row, length, hypotheses in zip(rows, lengths, searched, strict=True):
-            line = lines[row]
-            result = _translation(translator, line.line, hypotheses, options)
-            if isinstance(result, Translation) and not result.text and options.min_length and line.source:
-                prefix, limited = translator.visible_start(options, int(length))
-                [again] = search_encoded(
-                    engine, _stack([line.source]), length[None], [line.seed], limited.with_spares(), [prefix]
-                )
-                result = _translation(translator, line.line, again, limited)
+        for row, result in zip(rows, _decode(translator, [lines[row] for row in rows], options), strict=True):
             results[row] = result
     return replace_failures(results, failed=NO_TRANSLATION, on_failure=on_failure)
 
 
-def _translation(
-    translator: Translator, line: str | None, hypotheses: Sequence[Hypothesis], options: SearchOptions
-) -> Translation | Failure:
-    result = translator.to_translation(None if line is None else translator.encode(line), hypotheses, options)
-    if isinstance(result, Failure):
-        return result
-    best = chosen(result, options)
-    return best if line is None else translator.with_source(best, line)
+def _decode(
+    translator: Translator, lines: Sequence[EncodedLine], options: SearchOptions, prefixes: Sequence[Prefix] = ()
+) -> Results:
+    """Translate one batch of lines whose memories have equal shapes."""
+    source = _stack([line.source for line in lines])
+    lengths = source.memory.length.cpu().numpy().astype(np.int64)
+    seeds = [line.seed for line in lines]
+    engine = translator.trained.engine(trace=False)
+    searched = search_encoded(engine, source, lengths, seeds, options.with_spares(), prefixes)
+    results: Results = []
+    for line, length, hypotheses in zip(lines, lengths, searched, strict=True):
+        ids = None if line.line is None else translator.encode(line.line)
+        result = translator.to_translation(ids, hypotheses, options)
+        if isinstance(result, Failure):
+            results.append(result)
+        elif result.text or not options.min_length:
+            best = chosen(result, options)
+            results.append(best if line.line is None else translator.with_source(best, line.line))
+        else:
+            prefix, limited = translator.visible_start(options, int(length))
+            results += _decode(translator, [line], limited, [prefix])
+    return results
 
 
-def _stack(sources: Sequence[Source]) -> Source:
-    memories, finals = zip(*sources, strict=True)
-    memory = memories[0]._make(map(_concatenate, zip(*memories, strict=True)))
-    return Source(memory, Final._make(map(_concatenate, zip(*finals, strict=True))))
+def _stack(sources: Sequence[Any]) -> Source:
+    parts = zip(*sources, strict=True)  # memories, and final states
+    return Source._make(same[0]._make(map(_concatenate, zip(*same, strict=True))) for same in parts)
 
 
-def _concatenate(fields: Sequence[Tensor | None]) -> Tensor | None:
-    tensors = [field for field in fields if field is not None]
-    return torch.cat(tensors) if tensors else None
+def _concatenate(fields: tuple[Any, ...]) -> Tensor | None:
+    return None if fields[0] is None else torch.cat(fields)
 
 
 def _fields(line: EncodedLine) -> dict[str, Tensor]:
@@ -204,7 +202,7 @@ def load_memories(path: str | Path, translator: Translator) -> list[EncodedLine]
 
 
 def _source(memory: dict[str, Tensor], final: dict[str, Tensor]) -> Source:
-    return Source(Memory(**memory), Final(final["hidden"], final.get("cell")))
+    return Source(Memory(**memory), Final(**final))
 
 
 def _device(trained: TrainedModel) -> torch.device:
