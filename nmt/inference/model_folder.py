@@ -120,7 +120,7 @@ def pack(trained: TrainedModel) -> dict[str, Any]:
         "longest_source": trained.longest_source,
         "single_sentences": trained.single_sentences,
         "tokenizers": tokenizers,
-        "weights": {name: tensor.detach().cpu() for name, tensor in trained.model.state_dict().items()},
+        "weights": {name: tensor.cpu() for name, tensor in trained.model.state_dict().items()},
     }
 
 
@@ -195,7 +195,7 @@ def non_finite(tensors: Mapping[str, torch.Tensor]) -> str | None:
     """Return the name of the first tensor with an infinite value or NaN, or None."""
     with np.errstate(all="ignore"):
         for name, tensor in tensors.items():
-            numbers = tensor.detach().cpu()
+            numbers = tensor.cpu()
             numbers = numbers.float() if numbers.dtype == torch.bfloat16 else numbers
             # A sum takes a tenth of the time, and is not finite if a number is not. It may also overflow. NumPy's sum
             # runs in this thread; torch's waits for its thread pool, 100 ms on a busy machine.
@@ -253,7 +253,7 @@ def _as_tensor(data: bytes) -> torch.Tensor:
 
 
 def _as_bytes(data: torch.Tensor) -> bytes:
-    return bytes(data.numpy().tobytes())
+    return data.numpy().tobytes()
 
 
 class Adapter(NamedTuple):
@@ -287,9 +287,9 @@ def save_adapter(folder: Path, trained: TrainedModel, *, rank: int, alpha: float
     base = trained.base
     assert base is not None
     tensors = {
-        f"{name}.{part}": getattr(update, part).detach().cpu().contiguous()
+        f"{name}.{part}": matrix.cpu()
         for name, update in updates(trained.model).items()
-        for part in ("A", "B")
+        for part, matrix in update.state_dict().items()
     }
     metadata = {
         "format": ADAPTER_FORMAT,

@@ -41,7 +41,7 @@ class SplitText(NamedTuple):
         if len(parts) == 1:
             return parts[0]
         shapes = [part.alignment.shape for part in parts if part.alignment is not None]
-        if math.prod(map(sum, zip(*shapes, strict=True))) > MAX_WEIGHTS and shapes:
+        if math.prod(map(sum, zip(*shapes, strict=True))) > MAX_WEIGHTS:
             return Failure("its alignment is too large; split it, or translate it without alignments, terms and tags")
         n_best = [
             self._joined([part.n_best[min(rank, len(part.n_best) - 1)] if part.n_best else part for part in parts])

@@ -165,8 +165,9 @@ class Translator(Reader):
         if prefixes is not None and options.sentences == AUTO:  # a prefix belongs to a whole line
             options = replace(options, sentences=None)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
-        keeps = {"placeholders": options.keep_placeholders, "numbers": options.keep_numbers, "elements": markup}
-        kept = KeptText(options.keep, **keeps)
+        kept = KeptText(
+            options.keep, placeholders=options.keep_placeholders, numbers=options.keep_numbers, elements=markup
+        )
         glossary = combined_glossary(options.glossary, options.terms)
         steps = self._steps(options, kept if prefixes is None else None, glossary, markup=markup)
         outer = [lost_step(kept, glossary, markup=markup)]
@@ -303,10 +304,10 @@ class Translator(Reader):
         engine: Engine[Any, Any] = self.loaded_model.engine(trace=trace, beside_others=beside_others, hypotheses=count)
         searched = search(engine, sources, options.with_spares(), batch)
         results = [self.to_translation(*pair, options) for pair in zip(sources, searched, strict=True)]
-        blank = [row for row, it in enumerate(results) if isinstance(it, Translation) and not it.text]
-        for row in blank if options.min_length else []:
-            prefix, limited = self.visible_start(options, len(sources[row]))
-            [results[row]] = self._decode(limited, [prefix], frozenset(), [sources[row]], [0], beside_others)
+        for row, result in enumerate(results):
+            if options.min_length and isinstance(result, Translation) and not result.text:
+                prefix, limited = self.visible_start(options, len(sources[row]))
+                [results[row]] = self._decode(limited, [prefix], frozenset(), [sources[row]], [0], beside_others)
         return results
 
     def visible_start(self, options: SearchOptions, length: int) -> tuple[Prefix, SearchOptions]:
