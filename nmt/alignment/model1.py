@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 Ids = np.ndarray
+ITERATIONS = 5
 
 
 class TranslationTable(NamedTuple):
@@ -22,8 +23,8 @@ class TranslationTable(NamedTuple):
     probability: np.ndarray
 
 
-def train_ibm_model_1(pairs: Iterable[tuple[Ids, Ids]], *, iterations: int = 5) -> TranslationTable:
-    """Return the probabilities after ``iterations`` of EM from a uniform start (§4.3, eqs. 11–14).
+def train_ibm_model_1(pairs: Iterable[tuple[Ids, Ids]]) -> TranslationTable:
+    """Return the probabilities after ``ITERATIONS`` of EM from a uniform start (§4.3, eqs. 11–14).
 
     The model has no empty word. ``pairs`` are (source ids (S,), target ids (T,)). Memory: S · T numbers for each pair.
     """
@@ -46,7 +47,7 @@ def train_ibm_model_1(pairs: Iterable[tuple[Ids, Ids]], *, iterations: int = 5) 
     source = pair_ids // size
     target = pair_ids % size
     probability = np.ones(len(pair_ids))
-    for _ in range(iterations):
+    for _ in range(ITERATIONS):
         weight = probability[cell]
         weight /= np.bincount(position, weight)[position]  # the weights of each target position sum to 1 (eq. 13)
         expected = np.bincount(cell, weight, minlength=len(pair_ids))

@@ -7,16 +7,11 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from nmt.alignment.model1 import train_ibm_model_1
+from nmt.alignment.model1 import ITERATIONS, train_ibm_model_1
 
 
 def arrays(pairs: list[tuple[list[int], list[int]]]) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(np.array(source), np.array(target)) for source, target in pairs]
-
-
-def table(pairs: list[tuple[list[int], list[int]]], iterations: int) -> dict[tuple[int, int], float]:
-    t = train_ibm_model_1(arrays(pairs), iterations=iterations)
-    return {(int(e), int(f)): float(p) for e, f, p in zip(t.source, t.target, t.probability, strict=True)}
 
 
 def test_repeated_pieces_equal_naive_loops() -> None:
@@ -26,7 +21,7 @@ def test_repeated_pieces_equal_naive_loops() -> None:
         for size, other in random.integers(1, 8, (20, 2))
     ]
     expected: dict[tuple[int, int], float] = defaultdict(lambda: 1.0)
-    for _ in range(4):
+    for _ in range(ITERATIONS):
         counts: dict[tuple[int, int], float] = defaultdict(float)
         totals: dict[int, float] = defaultdict(float)
         for source, target in pairs:
@@ -36,7 +31,9 @@ def test_repeated_pieces_equal_naive_loops() -> None:
                     counts[e, f] += expected[e, f] / norm
                     totals[e] += expected[e, f] / norm
         expected = defaultdict(float, {(e, f): count / totals[e] for (e, f), count in counts.items()})
-    assert table(pairs, 4) == pytest.approx(dict(expected))
+    table = train_ibm_model_1(arrays(pairs))
+    ids = zip(table.source.tolist(), table.target.tolist(), strict=True)
+    assert dict(zip(ids, table.probability, strict=True)) == pytest.approx(dict(expected))
 
 
 def test_no_pairs_give_an_empty_table() -> None:
