@@ -419,11 +419,11 @@ class Translator(Reader):
         lowercase = ignore_case(lowercase, trained_on_lowercase=self.lowercase)
         scores = corpus_scores(translations, references, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
         print_hints(choice, translations, references)
-        evaluation = Evaluation(**scores._asdict(), aer=None, translations=translations)
-        if golds is None:
-            return evaluation
-        aer = alignment_error_rate(self.align(pairs), golds)
-        return evaluation._replace(aer=aer, signatures={**scores.signatures, "aer": AER_METHOD})
+        aer = None
+        if golds is not None:
+            aer = alignment_error_rate(self.align(pairs), golds)
+            scores.signatures["aer"] = AER_METHOD
+        return Evaluation(**scores._asdict(), aer=aer, translations=translations)
 
     def heatmap(
         self,
@@ -455,12 +455,12 @@ class Translator(Reader):
         gold = None if links is None else links_from_python([links], [(source, target)])[0]
         decoding = self.score([(source, target)])[0]
         title = f"{self.attention.name} attention, {'own translation' if own else 'given translation'}"
+        signed = granularity == "piece" and self.attention.signed
         if granularity == "piece":
-            signed = self.attention.signed
-            return Heatmap(**display_pieces(decoding, signed=signed)._asdict(), title=title, signed=signed)
-        display = display_weights(decoding, split=gold is None)
-        outlined = None if gold is None else gold.sure | gold.possible
-        return Heatmap(**display._asdict(), title=title, gold=outlined)
+            display = display_pieces(decoding, signed=signed)
+        else:
+            display = display_weights(decoding, split=gold is None)
+        return Heatmap(**display._asdict(), title=title, signed=signed, gold=None if gold is None else gold.possible)
 
     def require_attention(self, setting: str) -> None:
         """Raise UserError if the model has no attention; ``setting`` is what needs alignments."""
