@@ -73,7 +73,7 @@ class Scale:
 UNIT = Scale()
 
 
-def scale_of(weights: np.ndarray, *, signed: bool = False) -> Scale:
+def scale_of(weights: np.ndarray, *, signed: bool) -> Scale:
     """Return the scale of a matrix: 0 to 1 for shares of the source.
 
     If a weight is larger, the scale ends at the largest. A ``signed`` scale ends at the largest absolute weight. NaN

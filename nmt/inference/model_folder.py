@@ -124,7 +124,7 @@ def pack(trained: TrainedModel) -> dict[str, Any]:
     }
 
 
-def unpack(stored: Mapping[str, Any], *, file: Path, trust: Sequence[str] = ()) -> TrainedModel:
+def unpack(stored: Mapping[str, Any], *, file: Path, trust: Sequence[str]) -> TrainedModel:
     """Build the model from the contents of the file ``file``, in evaluation mode.
 
     Raises UserError if the contents cannot be used.
@@ -305,7 +305,7 @@ def save_adapter(folder: Path, trained: TrainedModel, *, rank: int, alpha: float
     return folder / ADAPTER
 
 
-def read_adapter(folder: Path, *, key: str = "model") -> Adapter:
+def read_adapter(folder: Path, *, key: str) -> Adapter:
     """Return the adapter of a run's folder. ``key`` is the setting that named the folder.
 
     Raises UserError if the file is damaged, or if its base is not where it was, or is another model now.

@@ -83,7 +83,7 @@ class SplitText(NamedTuple):
         )
 
 
-def sentence_step(language: str, kept_spans: Callable[[str], Sequence[Span]] = lambda line: ()) -> Step:
+def sentence_step(language: str, kept_spans: Callable[[str], Sequence[Span]]) -> Step:
     """Return the step that translates each sentence of a line on its own, and cuts none of its ``kept_spans``."""
     split = splitter(language)
 

@@ -297,7 +297,7 @@ def apply_edits(translation: Translation, edits: Sequence[Edit]) -> Translation:
     return apply_edits(written, blanks) if blanks else written
 
 
-def replace_unknown(translation: Translation, change_text: Callable[[str], str] = str) -> Translation:
+def replace_unknown(translation: Translation, change_text: Callable[[str], str]) -> Translation:
     """Return the translation without unknown pieces in its text. ``change_text`` changes a line as the model reads it.
 
     A target word with such a piece is replaced by the source word with the largest weight. A word without weight on any

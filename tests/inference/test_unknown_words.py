@@ -95,6 +95,6 @@ def test_text_without_spaces_loses_its_unknown_pieces_only(
         alignment=np.eye(len(columns) + 1)[[*rows, len(columns)]],
         token_log_probs=[0.0] * (len(rows) + 1),
     )
-    replaced = replace_unknown(translation)
+    replaced = replace_unknown(translation, str)
     assert replaced.text == expected
     assert alignment_lines([replaced])

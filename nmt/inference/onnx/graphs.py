@@ -36,7 +36,7 @@ class OnnxRecurrentEncoder(nn.Module):
     every batch. The embeddings need two such columns as well (``with_range``).
     """
 
-    def __init__(self, encoder: RecurrentEncoder, *, constant_range: bool = False) -> None:
+    def __init__(self, encoder: RecurrentEncoder, *, constant_range: bool) -> None:
         super().__init__()
         self.operator = encoder.unit.name.upper()
         directions = [encoder.forwards, encoder.backwards] if encoder.bidirectional else [encoder.forwards]
@@ -138,11 +138,9 @@ class Encode(nn.Module):
     ``constant_range`` prepares the graph for 8-bit integers (``OnnxRecurrentEncoder``).
     """
 
-    def __init__(self, model: Seq2Seq, *, trace: bool, constant_range: bool = False) -> None:
+    def __init__(self, model: Seq2Seq, *, trace: bool, constant_range: bool) -> None:
         super().__init__()
-        recurrent = (
-            isinstance(model.encoder, RecurrentEncoder) and type(model.encoder).forward is RecurrentEncoder.forward
-        )
+        recurrent = type(model.encoder).forward is RecurrentEncoder.forward
         self.constant_range = constant_range = constant_range and recurrent and model.encoder.unit is LSTM
         self.embedding = with_range(model.embedding) if constant_range else model.embedding
         self.encoder = (
