@@ -52,14 +52,13 @@ sides = st.lists(tokens, min_size=1, max_size=10)
 def assert_labels_apart(figure: Figure, source: list[str], target: list[str]) -> None:
     figure.draw_without_rendering()
     axes = figure.axes[0]
-    columns = [text for text in axes.get_xticklabels() if text.get_text()]
-    rows = [text for text in axes.get_yticklabels() if text.get_text()]
-    assert [text.get_text() for text in columns] == [short_label(token) for token in source]
-    assert [text.get_text() for text in rows] == [short_label(token) for token in target]
-    boxes = [text.get_window_extent() for text in columns]
-    assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))
-    boxes = [text.get_window_extent() for text in rows]
-    assert all(upper.y0 >= lower.y1 for upper, lower in itertools.pairwise(boxes))
+    boxes = []
+    for labels, tokens in (axes.get_xticklabels(), source), (axes.get_yticklabels(), target):
+        texts = [text for text in labels if text.get_text()]
+        assert [text.get_text() for text in texts] == [*map(short_label, tokens)]
+        boxes.append(itertools.pairwise(text.get_window_extent() for text in texts))
+    assert all(left.x1 <= right.x0 for left, right in boxes[0])
+    assert all(upper.y0 >= lower.y1 for upper, lower in boxes[1])
 
 
 @pytest.mark.filterwarnings("ignore:no installed font has", "ignore:Glyph")

@@ -28,8 +28,8 @@ class Translation(NamedTuple):
     source_spans: list[tuple[int, int]]
     spans: list[tuple[int, int]]
     alignment: np.ndarray
-    source_tokens: list[str]
-    tokens: list[str]
+    source_tokens: list[str] = []
+    tokens: list[str] = []
 
 
 def test_normalise_rows_keeps_zero_rows_and_drops_signs() -> None:
@@ -48,7 +48,7 @@ def test_word_weights_of_a_worked_example() -> None:
 
 def test_words_without_pieces_have_no_weight() -> None:
     raw = np.array([[0.6, 0.4, 0.0], [0.3, 0.7, 0.0], [0.0, 0.0, 1.0]])  # with </s>
-    translation = Translation("a b c", "x y z", part_spans("a| b"), part_spans("x| y"), raw, [], [])
+    translation = Translation("a b c", "x y z", part_spans("a| b"), part_spans("x| y"), raw)
     expected = [[0.6, 0.4, 0], [0.3, 0.7, 0], [0, 0, 0]]
     np.testing.assert_allclose(word_weights(translation), expected)
     weights, *labels, _ = display_weights(translation)
@@ -63,7 +63,7 @@ def test_slots_of_words_give_the_alignment_of_words(seed: int) -> None:
     random = np.random.default_rng(seed)
     write, read = random.dirichlet(np.ones(5), size=3), random.dirichlet(np.ones(3), size=5)
     columns, rows = [(0, 1), (1, 2), (3, 7), (-1, -1)], [(0, 1), (2, 3), (3, 4), (-1, -1)]
-    translation = Translation("aa b c d", "x yy z", columns, rows, read @ write, [], [])
+    translation = Translation("aa b c d", "x yy z", columns, rows, read @ write)
     source, target = display_slots(translation, write, read)
     assert source.shape == (4, 3) and target.shape == (3, 3)
     source_words, target_words = (
@@ -106,7 +106,7 @@ def test_words_are_split_where_the_script_has_no_spaces(
     text: str, pieces: str, labels: list[str], units: list[int]
 ) -> None:
     spans = part_spans(pieces)
-    translation = Translation("x", text, [(0, 1)], spans, np.eye(len(spans), 1), ["x"], [])
+    translation = Translation("x", text, [(0, 1)], spans, np.eye(len(spans), 1))
     assert display_weights(translation).target == labels
     assert sorted({*units}) == [*range(len(labels))]
     for number, row in enumerate(aligned_units(translation).weights):
@@ -116,7 +116,7 @@ def test_words_are_split_where_the_script_has_no_spaces(
 def test_weights_of_an_unspaced_word_are_those_of_its_pieces() -> None:
     # Source 我 喜欢 猫 </s>, target x </s>: shares of the source without </s>.
     raw = np.array([[0.1, 0.2, 0.3, 0.4]])
-    translation = Translation("我喜欢猫", "x", part_spans("我|喜欢|猫"), [(0, 1)], raw, [], [])
+    translation = Translation("我喜欢猫", "x", part_spans("我|喜欢|猫"), [(0, 1)], raw)
     display = display_weights(translation)
     assert display.source == ["我", "喜欢", "猫"]
     np.testing.assert_allclose(display.weights, [[1 / 6, 2 / 6, 3 / 6]])
@@ -129,7 +129,7 @@ def test_weights_of_an_unspaced_word_are_those_of_its_pieces() -> None:
 def test_the_row_of_equal_weights_is_what_a_model_without_preference_gives(split: bool) -> None:
     source, target = part_spans("snow|-|wh|ite| 我|喜欢| x"), part_spans("a| b")
     raw = np.full((len(target) + 1, len(source) + 1), 0.5)
-    display = display_weights(Translation("snow-white 我喜欢 x", "a b", source, target, raw, [], []), split=split)
+    display = display_weights(Translation("snow-white 我喜欢 x", "a b", source, target, raw), split=split)
     expected = [4 / 7, 1 / 7, 1 / 7, 1 / 7] if split else [4 / 7, 2 / 7, 1 / 7]
     for row in (*display.weights, display.equal):
         np.testing.assert_allclose(row, expected)
@@ -139,8 +139,5 @@ def test_units_of_a_real_tokenizer_spell_the_sentence() -> None:
     tokenizer = Tokenizer.train(["我喜欢猫 。", "猫喜欢我 。", "我们 喜欢 它"], vocab_size=275)
     text = "我喜欢狗和猫 dogs 。"
     spans = tokenizer.spans(text)
-    translation = Translation(
-        text, "", spans, [], np.zeros((0, len(spans))), tokenizer.pieces(tokenizer.encode(text)), []
-    )
-    labels = display_weights(translation).source
+    labels = display_weights(Translation(text, "", spans, [], np.zeros((0, len(spans))))).source
     assert "".join(labels) == text.replace(" ", "") and len(labels) > 4

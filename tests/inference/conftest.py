@@ -53,8 +53,9 @@ def exported_model(tmp_path_factory: pytest.TempPathFactory, vocabulary: Tokeniz
                 config = compose_train([*SIZES, *MODELS[name]])
                 config["data"]["lowercase"] = False
                 scale = 2.0 if "transformer" in name else 3.0  # more layers: 8 bits must still represent the model
-                options = {"longest_source": 200, "seed": 1, "scale": scale, "eos_bias": 3.0}
-                save_random(path, config, vocabulary, engines=ENGINES, **options)
+                save_random(
+                    path, config, vocabulary, engines=ENGINES, longest_source=200, seed=1, scale=scale, eos_bias=3.0
+                )
         return path
 
     return folder

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import save_random, tiny_config
+from inference.random_translators import TOKENIZER
 
 from nmt.inference.columns import Translate
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.text.tokenizer import Tokenizer
 
 LINES = ["a small dog", "", "two cats sleep here today", "red houses", "a dog sees a dog"]
 SEARCH = SearchOptions(beam_size=2, max_length=6)
@@ -25,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a model whose attention reads at most 40 pieces."""
     folder = tmp_path_factory.mktemp("columns") / "run"
     config = tiny_config({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
-    save_random(folder, config, Tokenizer.train([" ".join(LINES)], vocab_size=290), scale=3.0)
+    save_random(folder, config, TOKENIZER, scale=3.0)
     return folder
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import MEMORY, forced_log_prob, refusal, save_random, tiny_config
-from inference.conftest import WORDS
+from inference.random_translators import TOKENIZER, searches
 
 from nmt.inference.ensemble import best_pieces
 from nmt.inference.onnx.export import ENGINES
@@ -20,11 +20,7 @@ from nmt.text.tokenizer import Tokenizer
 
 MEMBERS = ("feeding", "memory")
 LINES = ["a dog", "two small cats sleep here today", "", "red", "a small dog sees two red houses here"]
-SEARCHES = {
-    "greedy": SearchOptions(beam_size=1),
-    "beam": SearchOptions(beam_size=4, n_best=3),
-    "sampling": SearchOptions(temperature=1.0, n_best=2, max_length=8),
-}
+SEARCHES = searches(SearchOptions(beam_size=4, n_best=3, max_length=8))
 METHODS = pytest.mark.parametrize("method", SEARCHES)
 
 
@@ -34,7 +30,7 @@ def folders(vocabulary: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("ensemble")
     config = tiny_config(MEMORY, size=16)
     save_random(folder / "memory", config, vocabulary, scale=3.0, eos_bias=3.0)
-    save_random(folder / "other", config, Tokenizer.train([" ".join(WORDS)], vocab_size=290))
+    save_random(folder / "other", config, TOKENIZER)
     config["data"]["lowercase"] = True
     save_random(folder / "lowercase", config, vocabulary)
     return {file.name: file for file in folder.iterdir()}

@@ -26,28 +26,18 @@ from nmt.text.tokenizer import Tokenizer
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
 LINES = ["a small dog sees red houses", "a dog", "red houses see a small small dog"]
 LUONG, COVARIANCE = ({"_target_": f"nmt.attention.{name}Attention"} for name in ("Luong", "Covariance"))
-GIST = {"_target_": "mine.GistAttention"}
 LSTM = {"_target_": "nmt.model.LSTMEncoder", "bidirectional": False}
-CASES: dict[str, dict[str, Any]] = {
-    "convolution, luong": {"attention": LUONG, "encoder": {"_target_": "mine.ConvolutionalEncoder"}},
-    "running sum, luong": {"attention": LUONG, "encoder": {"_target_": "mine.RunningSum"}},
-    "running sum, covariance": {"attention": COVARIANCE, "encoder": {"_target_": "mine.RunningSum"}},
-    "LSTM, gist": {"attention": GIST, "encoder": LSTM},
-    "Transformer, gist": {
-        "attention": GIST,
-        "encoder": LSTM,
-        "decoder": {"_target_": "nmt.model.TransformerDecoder", "heads": 2},
-    },
-    "LSTM, covariance, decoder": {
-        "attention": COVARIANCE,
-        "encoder": LSTM,
-        "decoder": {"_target_": "mine.MinimalDecoder"},
-    },
-    "convolution, gist, decoder": {
-        "attention": GIST,
-        "encoder": {"_target_": "mine.ConvolutionalEncoder"},
-        "decoder": {"_target_": "mine.MinimalDecoder"},
-    },
+GIST, CONVOLUTION, SUM, MINIMAL = (
+    {"_target_": f"mine.{name}"} for name in ("GistAttention", "ConvolutionalEncoder", "RunningSum", "MinimalDecoder")
+)
+CASES: dict[str, tuple[Any, ...]] = {  # attention, encoder and decoder
+    "convolution, luong": (LUONG, CONVOLUTION, None),
+    "running sum, luong": (LUONG, SUM, None),
+    "running sum, covariance": (COVARIANCE, SUM, None),
+    "LSTM, gist": (GIST, LSTM, None),
+    "Transformer, gist": (GIST, LSTM, {"_target_": "nmt.model.TransformerDecoder", "heads": 2}),
+    "LSTM, covariance, decoder": (COVARIANCE, LSTM, MINIMAL),
+    "convolution, gist, decoder": (GIST, CONVOLUTION, MINIMAL),
 }
 REFUSED = ("convolution, luong", "running sum, luong", "convolution, gist, decoder")  # to encode in parts
 
@@ -93,7 +83,8 @@ def case(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def translator(case: str, mine: Any, tmp_path: Path) -> Translator:
     """A model with these parts, saved and loaded again."""
-    config = {**tiny_config(**CASES[case]), "trust": ["mine"]}
+    attention, encoder, decoder = CASES[case]
+    config = {**tiny_config(attention, encoder=encoder, decoder=decoder), "trust": ["mine"]}
     save_random(tmp_path, config, Tokenizer.train(LINES, vocab_size=275), scale=4)
     return Translator(load_folder(tmp_path, trust=["mine"]))
 

@@ -11,7 +11,7 @@ from builders import forced_log_prob, refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference.conftest import WORDS
-from inference.random_translators import random_translator
+from inference.random_translators import random_translator, searches
 from tokenizer_kinds import tokenizer_of
 
 from nmt.inference.onnx.export import ENGINES
@@ -25,11 +25,7 @@ LINE = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 PREFIX = st.tuples(LINE, st.integers(0, 20), st.sampled_from(["", " "])).map(
     lambda parts: parts[0][: parts[1]].strip() + parts[2]
 )
-SEARCHES = {
-    "greedy": SearchOptions(beam_size=1, max_length=6),
-    "beam": SearchOptions(beam_size=4, n_best=3, max_length=6),
-    "sampling": SearchOptions(temperature=1.0, n_best=2, max_length=6),
-}
+SEARCHES = searches(SearchOptions(beam_size=4, n_best=3, max_length=6))
 
 
 @pytest.fixture
