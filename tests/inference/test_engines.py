@@ -84,15 +84,18 @@ def assert_equal_translations(expected: Translator, actual: Translator, options:
                 np.testing.assert_allclose(second.alignment, first.alignment, atol=1e-3)
 
 
-def assert_one_call_equals_single_steps(translator: Translator) -> None:
-    """Assert that a search in one call gives what the search in NumPy gives, bit for bit."""
-    engine: Any = translator.loaded_model.engine(trace=False)
+def equals_single_steps(engine: Any, ids: list[int], options: SearchOptions) -> bool:
+    """Check that a search gives what the search in NumPy gives, bit for bit. Return whether it was a single call."""
     steps: Any = SimpleNamespace(**{name: getattr(engine, name) for name in ("encode", "init", "step", "drop")})
-    for ids in map(translator.encode, LINES):
-        for options in ONE_CALL:
-            limit = int(options.limits(np.array([len(ids)]))[0])
-            assert engine.search_one(engine.encode([ids]), limit, options) is not None
-            assert search(engine, [ids], options) == search(steps, [ids], options)
+    assert search(engine, [ids], options) == search(steps, [ids], options), options
+    limit = int(options.limits(np.array([len(ids)]))[0])
+    return engine.search_one(engine.encode([ids]), limit, options) is not None
+
+
+def assert_one_call_equals_single_steps(translator: Translator) -> None:
+    engine = translator.loaded_model.engine(trace=False)
+    lines = [translator.encode(line) for line in LINES]
+    assert all(equals_single_steps(engine, ids, options) for ids in lines for options in ONE_CALL)
 
 
 @pytest.mark.thorough
@@ -210,8 +213,7 @@ def test_bounded_numbers(nodes: str, bounded: bool) -> None:
     signature = "(float[2,4,4] scores, float[2,4,4] values) => (float[n,a,b] y)"
     constants = "<float zero = {0}, float one = {1}>"
     before = "pads = Constant <value_ints = [0, 0, 0, 0, 1, 0]> () mask = Less (scores, values)"
-    graph = parser.parse_graph(f"g {signature} {constants} {{{before} {nodes}}}")
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model = model_of(f"g {signature} {constants} {{{before} {nodes}}}")
     assert bounded_outputs(model) == ({"y"} if bounded else set())
     rng = np.random.default_rng(0)
     inputs = {name: 9 * rng.standard_normal((2, 4, 4)).astype(np.float32) for name in ("scores", "values")}
@@ -219,12 +221,8 @@ def test_bounded_numbers(nodes: str, bounded: bool) -> None:
     assert (np.abs(result).max() <= 1.000001) == bounded
 
 
-def model_of(
-    text: str, inputs: dict[str, list[str | int]], outputs: list[str], weights: dict[str, np.ndarray]
-) -> onnx.ModelProto:
-    graph = parser.parse_graph(f"test () => () {{{text}}}")
-    graph.input.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items())
-    graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs)
+def model_of(text: str, **weights: np.ndarray) -> onnx.ModelProto:
+    graph = parser.parse_graph(text)
     graph.initializer.extend(numpy_helper.from_array(weight, name) for name, weight in weights.items())
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
 
@@ -235,7 +233,7 @@ def test_integers_of_rows_of_zeros_and_of_tiny_numbers() -> None:
     x = rng.normal(size=(4, 32)).astype(np.float32)
     x[1] = 0
     x[2] *= 1e-42
-    model = model_of("y = MatMul (x, A)", {"x": ["n", 32]}, ["y"], {"A": weight})
+    model = model_of("g (float[n,32] x) => (float[n,9] y) {y = MatMul (x, A)}", A=weight)
     [result] = opened(quantise(model, ())).run(None, {"x": x})
     assert not result[1].any()
     np.testing.assert_allclose(result, x @ weight, atol=0.2)
@@ -244,7 +242,7 @@ def test_integers_of_rows_of_zeros_and_of_tiny_numbers() -> None:
 
 def test_a_refused_graph_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """onnxruntime would print to stdout, among the translations, that it tries again."""
-    content = model_of("y = Unknown (x)", {"x": [1]}, ["y"], {}).SerializeToString()
+    content = model_of("g (float[1] x) => (float[1] y) {y = Unknown (x)}").SerializeToString()
     (tmp_path / "x.onnx").write_bytes(content.replace(b"Unknown", b"Unknow\xff"))
     assert refusal(open_session, tmp_path / "x.onnx", 1).startswith(f"{tmp_path}/x.onnx: ")
     assert capfd.readouterr() == ("", "")
@@ -255,6 +253,8 @@ def test_a_refused_graph_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFix
 VOCABULARY = 12
 # The log-probabilities of a piece depend on the two pieces before it: ``table`` has a row for each pair of them.
 STEP = """
+step (int64[b,n] tokens, int64[b,n] parents, int64[b,m] previous, int64[1] k)
+    => (float[b,n,c] log_probs, int64[b,n,c] candidates, float[b,n] weights, int64[b,n] previous_after) {
     axis = Constant <value_ints = [-1]> ()
     last = Unsqueeze (parents, axis)
     second = GatherND <batch_dims = 1> (previous, last)
@@ -268,7 +268,7 @@ STEP = """
     log_probs, candidates = TopK (all_scores, k)
     weights = Cast <to = 1> (row)
     previous_after = Identity (tokens)
-"""
+}"""
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -285,7 +285,6 @@ def test_one_graph_equals_single_steps(seed: int) -> None:
     if seed % 8 == 3:
         table[rng.random(table.shape) < 0.01] = np.inf
     engine = toy_engine(table)
-    steps: Any = SimpleNamespace(**{name: getattr(engine, name) for name in ("encode", "init", "step", "drop")})
     for beam_size in (1, 2, 3, 5, VOCABULARY // 2):
         options = SearchOptions(
             beam_size=beam_size,
@@ -294,27 +293,13 @@ def test_one_graph_equals_single_steps(seed: int) -> None:
             max_length=int(rng.integers(4, 12)),
             replace_unknown=bool(rng.integers(2)),
         )
-        limit = int(options.limits(np.array([3]))[0])
-        in_one_call = engine.search_one(engine.encode([[5, 6, EOS]]), limit, options) is not None
-        assert in_one_call or not table.max() < np.inf
-        assert search(engine, [[5, 6, EOS]], options) == search(steps, [[5, 6, EOS]], options), options
+        assert equals_single_steps(engine, [5, 6, EOS], options) or not table.max() < np.inf
 
 
 def toy_engine(table: np.ndarray) -> OnnxEngine:
     """Return the engine of a model whose log-probabilities stand in a table."""
-    names = {"tokens": 2, "parents": 2, "previous": 2, "k": 1}
-    outputs = {"log_probs": TensorProto.FLOAT, "candidates": TensorProto.INT64, "weights": TensorProto.FLOAT}
-    outputs["previous.after"] = TensorProto.INT64
-    nodes = list(parser.parse_graph(f"step () => () {{{STEP % VOCABULARY}}}").node)
-    nodes[-1].output[0] = "previous.after"
-    graph = helper.make_graph(
-        nodes,
-        "step",
-        [helper.make_tensor_value_info(name, TensorProto.INT64, [None] * rank) for name, rank in names.items()],
-        [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()],
-        [numpy_helper.from_array(value, name) for name, value in (("size", np.array(VOCABULARY)), ("table", table))],
-    )
-    step = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    step = model_of(STEP % VOCABULARY, size=np.array(VOCABULARY), table=table)
+    step.graph.node[-1].output[0] = step.graph.output[-1].name = "previous.after"
     return OnnxEngine(
         lambda ids: {"previous": np.zeros((len(ids), 1), dtype=np.int64)},
         lambda kind: opened(step if kind == "step" else search_graph(step, KINDS[kind])),
