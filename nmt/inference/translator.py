@@ -227,10 +227,11 @@ class Translator(Reader):
                 rows += len(lines)
                 if prefixes is not None and rows > len(prefixes):
                     break
-                waiting.append([Started(step, self.visible(line)) for line in lines])
+                visible = [*map(self.visible, lines)]
+                waiting.append([Started(step, line) for line in visible])
                 if options.sentences == AUTO:
                     self.split_lines += sum(len(line.texts) > 1 for line in waiting[-1])
-                for line, started in zip(lines, waiting[-1], strict=True):
+                for line, started in zip(visible, waiting[-1], strict=True):
                     if kept.matches(line):
                         aligned.update(range(row, row + len(started.texts)))
                     row += len(started.texts)

@@ -253,6 +253,12 @@ def test_lost_texts_are_counted_on_both_sides() -> None:
     assert not any(best.lost for best in translator.translate(lines, replace(BEAM, terms=TERMS), markup=True))
 
 
+def test_kept_text_may_hold_characters_that_the_model_does_not_read() -> None:
+    trained = random_translator().trained
+    trained.config["data"]["remove_invisible"] = "all"
+    assert "{x}" in Translator(trained).texts(["two {\u200bx} dogs"], SearchOptions(max_length=7))[0]
+
+
 @pytest.mark.parametrize(
     ("source", "target", "links", "terms", "expected", "new_links"),
     [
