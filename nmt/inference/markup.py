@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
@@ -98,14 +98,14 @@ class Fragment(NamedTuple):
     stand_ins: frozenset[str]
 
     @classmethod
-    def read(cls, line: str) -> Fragment:
-        """Split a fragment of HTML into its text and its elements."""
+    def read(cls, line: str, visible: Callable[[str], str] = str) -> Fragment:
+        """Split a fragment of HTML into its text and its elements. ``visible`` changes parts of the text."""
         reader = _Reader(line)
         unclosed = set[str]()
         end = 0
         while match := MARKUP.search(line, end):
             start = match.start()
-            reader.add(_text(line[end:start]))
+            reader.add(visible(_text(line[end:start])))
             tag = TAG.match(match[0])
             name = tag[2].lower() if tag else ""
             end = untranslated_end(line, match, OPAQUE, unclosed) or match.end()
@@ -118,7 +118,7 @@ class Fragment(NamedTuple):
                 reader.is_between = reader.is_between or bool(tag and name != "wbr")
             else:
                 reader.stack.append(reader.add_tag(match[0], name, start=start))
-        reader.add(_text(line[end:]))
+        reader.add(visible(_text(line[end:])))
         root, *opened = reader.stack
         for element in opened:
             element.last = Tag(len(reader.text), "")
@@ -202,9 +202,9 @@ class _Reader:
             (self.keep if has_kept else self.add_tag)(self.line[element.start : end])
 
 
-def markup_step(line: str) -> Steps:
-    """Translate the text of a line of HTML."""
-    fragment = Fragment.read(line)
+def markup_step(visible: Callable[[str], str], line: str) -> Steps:
+    """Translate the text of a line of HTML, without characters that are not ``visible``, such as ``&shy;``."""
+    fragment = Fragment.read(line, visible)
     [translation] = yield [fragment.text]
     if translation.alignment is None:  # nothing was translated
         return replace(translation, text=line.strip())

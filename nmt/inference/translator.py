@@ -193,7 +193,7 @@ class Translator(Reader):
         has_attention = self.attention.reads_source
         letters = options.keep_placeholders and self._has_letters
         steps = [
-            markup_step if markup else None,
+            partial(markup_step, self.visible) if markup else None,
             sentence_step(options.sentences, lambda line: kept_spans(line, kept, None)) if options.sentences else None,
             changing(lambda translation, _: chosen(translation, options)),
             term_step(kept, glossary, letters=letters) if kept and has_attention else None,

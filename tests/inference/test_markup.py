@@ -6,6 +6,7 @@ import html
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 
 import numpy as np
@@ -20,6 +21,7 @@ from nmt.inference.kept import term_step
 from nmt.inference.markup import Fragment, markup_step
 from nmt.inference.steps import Started, chained
 from nmt.inference.translation import Translation
+from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.placeholders import KeptText
 
@@ -66,7 +68,7 @@ class Tree(HTMLParser):
 
 def translated(line: str, output: str, weights: np.ndarray) -> str:
     """Return the HTML of a line whose words have these translations and weights (target words, source words)."""
-    started = Started(chained([markup_step, term_step(ELEMENTS, None, letters=True)]), line)
+    started = Started(chained([partial(markup_step, str), term_step(ELEMENTS, None, letters=True)]), line)
     [source] = started.texts
     best = aligned(source, output, weights)
     result = started.finish(iter([replace(best, n_best=[best]) if source.strip() else Translation("")]))
@@ -228,6 +230,15 @@ def test_lines_of_html_are_translated(name: str) -> None:
             tree = Tree(best.text)
             assert tree.balanced and tree.parents == Tree(line).parents
             assert line.startswith("<code>") or tree.text == html.unescape(text.text)
+
+
+def test_entities_of_characters_that_the_model_does_not_read_move_no_tags() -> None:
+    trained = random_translator(kind="spm-default").trained
+    trained.config["data"]["remove_invisible"] = "all"
+    line = "t&shy;w&shy;o do&shy;gs <b>run</b> in New <i>York</i> x y"
+    lines, options = [line, line.replace("&shy;", "")], SearchOptions(max_length=8)
+    first, second = Translator(trained, check_text=False).texts(lines, options, markup=True)
+    assert first == second
 
 
 def test_tags_need_attention() -> None:
