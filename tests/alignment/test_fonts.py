@@ -37,11 +37,8 @@ def test_missing_characters_come_from_an_installed_font(tmp_path: Path) -> None:
     assert len(texts) == 3
     for text in texts:
         families = text.get_fontfamily()
-        assert families[0] == DEFAULT_FONT and any(token_in(family, token) for family in families[1:])
-
-
-def token_in(family: str, token: str) -> bool:
-    return bool(get_font(findfont(family)).get_char_index(ord(token)))
+        assert families[0] == DEFAULT_FONT
+        assert any(get_font(findfont(family)).get_char_index(ord(token)) for family in families[1:])
 
 
 def test_characters_of_the_default_font_and_invisible_ones_need_no_other(tmp_path: Path) -> None:

@@ -52,15 +52,10 @@ class Reverser:
 
 
 def bulk_of(decode: Decode, workers: int, max_tokens: int) -> Bulk:
+    def encode(line: str) -> list[int]:
+        return [*map(int, line.split())]
+
     return Bulk(encode=encode, decode=decode, workers=workers, max_tokens=max_tokens, max_rows=9)
-
-
-def encode(line: str) -> list[int]:
-    return [int(number) for number in line.split()]
-
-
-def reverse(line: str) -> str:
-    return " ".join(line.split()[::-1])
 
 
 def texts(groups: Iterable[Results]) -> list[list[str]]:
@@ -70,7 +65,8 @@ def texts(groups: Iterable[Results]) -> list[list[str]]:
 @given(st.lists(LINES, max_size=5), st.integers(1, 4), st.integers(0, 9))
 def test_any_number_of_workers_gives_every_line_in_order(groups: list[list[str]], workers: int, seed: int) -> None:
     reverser = Reverser(seed)
-    assert texts(reverser.bulk(workers).translate(groups)) == [[reverse(line) for line in lines] for lines in groups]
+    expected = [[" ".join(line.split()[::-1]) for line in lines] for lines in groups]
+    assert texts(reverser.bulk(workers).translate(groups)) == expected
     assert reverser.most_running <= workers
 
 

@@ -21,7 +21,6 @@ from nmt.text.tokenizer import Tokenizer
 MEMBERS = ("feeding", "memory")
 LINES = ["a dog", "two small cats sleep here today", "", "red", "a small dog sees two red houses here"]
 SEARCHES = searches(SearchOptions(beam_size=4, n_best=3, max_length=8))
-METHODS = pytest.mark.parametrize("method", SEARCHES)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +39,7 @@ def flat(translations: list[Translation]) -> list[Translation]:
     return [best for translation in translations for best in translation.n_best]
 
 
-@METHODS
+@pytest.mark.parametrize("method", SEARCHES)
 def test_ensemble_of_a_model_with_itself_is_the_model(folders: dict[str, Path], method: str) -> None:
     expected = flat(Translator.load(folders["memory"], engine="torch").translate(LINES, SEARCHES[method]))
     ensemble = Translator.load([folders["memory"]] * 3, engine="torch")

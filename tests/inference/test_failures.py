@@ -28,17 +28,18 @@ TARGETS = ["two cats", "a dog", "houses", "red houses", "a dog"]
 OTHERS = [0, 1, 3, 4]
 SHORT = SearchOptions(max_length=9)
 NO_MEMORY = "not enough memory for this line of 60 words"
-Failures = list[tuple[int, str]]
+
+
+class Failures(list[tuple[int, str]]):
+    """The failures of all calls that get this list as ``on_failure``."""
+
+    def __call__(self, row: int, reason: str) -> None:
+        self.append((row, reason))
 
 
 @pytest.fixture
 def failures() -> Failures:
-    return []
-
-
-@pytest.fixture
-def on_failure(failures: Failures) -> Callable[[int, str], None]:
-    return lambda row, reason: failures.append((row, reason))
+    return Failures()
 
 
 @pytest.fixture(params=["not enough memory", "can't allocate memory"])  # torch on Windows, and on Linux
@@ -60,11 +61,11 @@ def small_machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("small_machine")
-def test_only_the_oversized_line_has_no_result(failures: Failures, on_failure: Callable[[int, str], None]) -> None:
+def test_only_the_oversized_line_has_no_result(failures: Failures) -> None:
     model = tiny_translator("attention=bahdanau")
-    translations = model.translate(LINES, SHORT, on_failure=on_failure)
-    decodings = force_decode(model, LINES, TARGETS, on_failure=on_failure)
-    links = forced_links(model, LINES, TARGETS, on_failure=on_failure)
+    translations = model.translate(LINES, SHORT, on_failure=failures)
+    decodings = force_decode(model, LINES, TARGETS, on_failure=failures)
+    links = forced_links(model, LINES, TARGETS, on_failure=failures)
     assert failures == [(2, NO_MEMORY)] * 3 and links[2] == frozenset()
     for failed in (translations[2], decodings[2]):
         assert (failed.text, failed.tokens, failed.log_prob) == ("", [], float("-inf"))
@@ -75,11 +76,9 @@ def test_only_the_oversized_line_has_no_result(failures: Failures, on_failure: C
         assert [links[row]] == forced_links(model, *pair)
 
 
-def test_a_line_longer_than_the_attention_holds_is_reported_alone(
-    failures: Failures, on_failure: Callable[[int, str], None]
-) -> None:
+def test_a_line_longer_than_the_attention_holds_is_reported_alone(failures: Failures) -> None:
     model = tiny_translator("attention=low_rank")
-    texts = model.texts(LINES, SHORT, on_failure=on_failure)
+    texts = model.texts(LINES, SHORT, on_failure=failures)
     assert [row for row, _ in failures] == [2] and "LowRankAttention holds at most 40" in failures[0][1]
     assert texts[2] == "" and [texts[row] for row in OTHERS] == model.texts([LINES[row] for row in OTHERS], SHORT)
     with pytest.raises(SourceTooLong, match=r"^lines\[2\]: "):
@@ -87,11 +86,11 @@ def test_a_line_longer_than_the_attention_holds_is_reported_alone(
 
 
 def test_pair_whose_alignment_needs_more_than_the_free_memory_is_reported(
-    monkeypatch: pytest.MonkeyPatch, failures: Failures, on_failure: Callable[[int, str], None]
+    monkeypatch: pytest.MonkeyPatch, failures: Failures
 ) -> None:
     pieces = len(TOKENIZER.encode(LONG)) + 1  # with </s>
     monkeypatch.setattr(forced_decoding, "available_memory", lambda: 290 * pieces * forced_decoding.BYTES_PER_SCORE)
-    links = forced_links(tiny_translator("attention=bahdanau"), [*LINES, LONG], [*TARGETS, LONG], on_failure=on_failure)
+    links = forced_links(tiny_translator("attention=bahdanau"), [*LINES, LONG], [*TARGETS, LONG], on_failure=failures)
     assert failures == [(5, NO_MEMORY)] and [bool(pairs) for pairs in links] == [True, False, True, True, True, False]
 
 
@@ -110,19 +109,17 @@ def overflowing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("engine", ["torch", "onnx"])
-def test_lines_without_finite_scores_are_reported(
-    engine: Any, overflowing: Path, failures: Failures, on_failure: Callable[[int, str], None]
-) -> None:
+def test_lines_without_finite_scores_are_reported(engine: Any, overflowing: Path, failures: Failures) -> None:
     model = Translator.load(overflowing, engine=engine, device="cpu")
     for options in (SearchOptions(), SearchOptions(beam_size=1), SearchOptions(temperature=1.0, n_best=2)):
-        translations = model.translate(LINES[:2], options, on_failure=on_failure)
+        translations = model.translate(LINES[:2], options, on_failure=failures)
         assert [(best.text, best.log_prob) for best in translations] == [("", -torch.inf), ("", 0.0)]
         with pytest.raises(UserError, match=r"^lines\[0\]: "):
             model.texts(LINES, options)
     assert failures == [(0, SCORES_NOT_FINITE)] * 3
     failures.clear()
     for function in (force_decode, forced_links) if engine == "torch" else ():
-        [result] = function(model, LINES[:1], LINES[:1], on_failure=on_failure)
+        [result] = function(model, LINES[:1], LINES[:1], on_failure=failures)
         assert getattr(result, "log_prob", result) in (-torch.inf, frozenset())
         with pytest.raises(UserError, match=r"^pairs\[0\]: "):
             function(model, LINES, LINES)
