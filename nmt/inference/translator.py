@@ -377,8 +377,7 @@ class Translator(Reader):
         _ = self.trained  # raises UserError without torch, which the next import needs
         from nmt.inference.forced_decoding import force_decode
 
-        sources, targets = _sides(pairs)
-        return force_decode(self, sources, targets, on_failure=on_failure)
+        return force_decode(self, *_sides(pairs), on_failure=on_failure)
 
     def align(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[frozenset[Link]]:
         """Return links (source word, target word), counted from 0, of each (source, translation) pair."""
@@ -386,8 +385,7 @@ class Translator(Reader):
         _ = self.trained  # raises UserError without torch, which the next import needs
         from nmt.inference.forced_decoding import forced_links
 
-        sources, targets = _sides(pairs)
-        return forced_links(self, sources, targets, on_failure=on_failure)
+        return forced_links(self, *_sides(pairs), on_failure=on_failure)
 
     def evaluate(
         self,
