@@ -17,7 +17,7 @@ def split_words(line: str) -> list[str]:
     fast_align counts words in this way. All other characters belong to words, also U+00A0, U+3000 and those that
     ``str.split`` takes for spaces.
     """
-    return [word for word in line.replace("\t", " ").split(" ") if word]
+    return WORD.findall(line)
 
 
 def overlaps(spans: Sequence[Span], parts: Iterable[Span]) -> list[range]:
