@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from nmt.files.atomic import replace_file
 from nmt.system.processes import run_tasks
 from nmt.text.coverage import Coverage
 from nmt.text.sentences import AUTO, splitter
-from nmt.text.tokenizer import Tokenizer
+from nmt.text.tokenizer import Tokenizer, encodable
 
 FIX = "prepare the text again with nmt-prepare"
 IDS = pa.list_(pa.int32())
@@ -39,7 +38,6 @@ SCHEMA = pa.schema(
 )
 ROWS_PER_WRITE = 8192
 ROWS_IN_MEMORY = 1 << 20  # rows that are read before the pages of the file are given back
-SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(kw_only=True)
@@ -164,17 +162,12 @@ class _Encode:
             counts.source_pieces += len(x)
             counts.target_pieces += len(y)
             links = None if pair.links is None else _flatten(pair.links)
-            rows.append((x, y, _encodable(pair.source), _encodable(pair.target), links, _flatten(pair.possible)))
+            rows.append((x, y, encodable(pair.source), encodable(pair.target), links, _flatten(pair.possible)))
         sentences = splitter(AUTO)
         counts.several = sum(len(sentences(row[2], ())) > 1 for row in rows)
         columns = zip(*rows, strict=True) if rows else [()] * len(SCHEMA)
         arrays = [pa.array(values, column.type) for values, column in zip(columns, SCHEMA, strict=True)]
         return pa.record_batch(arrays, schema=SCHEMA), counts
-
-
-def _encodable(text: str) -> str:
-    """Return ``text`` with U+FFFD for each lone surrogate, which UTF-8 cannot encode."""
-    return text if text.isascii() else SURROGATE.sub("\ufffd", text)
 
 
 class Corpus:

@@ -23,7 +23,7 @@ from nmt.text.writing import LazyPattern
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
 
-SURROGATE = LazyPattern("[\ud800-\udfff]")  # cannot be encoded in UTF-8
+SURROGATE = LazyPattern("[\ud800-\udfff]")
 CHUNK_CHARACTERS = 1000  # long training sentences are cut: SentencePiece drops those above 4192 bytes
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 
@@ -326,8 +326,12 @@ def clean_text(text: str) -> str:
 
     Lone surrogates become U+FFFD. ``▁``, which SentencePiece takes for a space, becomes ``_``.
     """
-    supported = text if text.isascii() else SURROGATE.sub("\ufffd", text).replace(SPACE, "_")
-    return " ".join(supported.split())
+    return " ".join(encodable(text).replace(SPACE, "_").split())
+
+
+def encodable(text: str) -> str:
+    """Return ``text`` with U+FFFD for each lone surrogate, which UTF-8 cannot encode."""
+    return text if text.isascii() else SURROGATE.sub("\ufffd", text)
 
 
 def _training_chunks(sentences: Iterable[str]) -> Iterator[str]:
