@@ -21,8 +21,6 @@ from nmt.settings.arguments import AtLeast, AtMost
 from nmt.text.specials import BOS, EOS, PAD, SPACE, UNK
 from nmt.text.writing import LazyPattern
 
-__all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
-
 SURROGATE = LazyPattern("[\ud800-\udfff]")
 CHUNK_CHARACTERS = 1000  # long training sentences are cut: SentencePiece drops those above 4192 bytes
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")

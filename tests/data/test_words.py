@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizer_kinds import KINDS, tokenizer_of
 
 from nmt.data.words import WORD, count_words, overlaps, split_words, words_of
-from nmt.text.tokenizer import EOS
+from nmt.text.specials import EOS
 
 ALPHABET = [*"abdeimnrstNewYork½¼ßx. \t", *"\u00a0\u3000\u2028\u2029\x85\r\n\v\f\x1f"]  # whitespace in Python
 ALPHABET += [*"…ﷺﬁ´İ▁\u200b\u00ad\ufeff\u2060\x00\x01\x7f😀日本\u0301"]  # normalised, or removed

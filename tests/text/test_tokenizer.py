@@ -12,7 +12,8 @@ import sentencepiece
 from tokenizer_kinds import train_sentencepiece
 
 from nmt.errors import UserError
-from nmt.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from nmt.text.specials import BOS, EOS, PAD, UNK
+from nmt.text.tokenizer import Tokenizer
 
 SENTENCES = [
     "a man in a blue shirt is standing on a ladder .",
