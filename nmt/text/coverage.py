@@ -44,21 +44,12 @@ class Coverage:
             setattr(self, name, getattr(self, name) + value)
         self.example = example
 
-    @property
-    def unknown_share(self) -> float:
-        """Share of the tokens that are ``<unk>`` or a byte."""
-        return self.unknown / self.tokens if self.tokens else 0.0
-
-    @property
-    def tokens_per_word(self) -> float:
-        return self.tokens / self.words if self.words else 0.0
-
     def problem(self) -> str | None:
         """Return the problem of the tokenizer with the text, or None."""
         if self.unknown_words <= max(FEW, UNUSUAL * self.words):
             return None
-        share = f"{100 * self.unknown_share:.1f} % of the tokens are unknown characters or words"
-        return f"{share}, as in {self.example!r}, with {self.tokens_per_word:.1f} tokens per word"
+        share = f"{100 * self.unknown / self.tokens:.1f} % of the tokens are unknown characters or words"
+        return f"{share}, as in {self.example!r}, with {self.tokens / self.words:.1f} tokens per word"
 
 
 class TextCheck:
