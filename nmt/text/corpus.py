@@ -86,19 +86,14 @@ class PairCounts:
         self.target.add(other.target)
 
     def lines(self) -> list[str]:
-        """Return lines about the kept pairs and those that the training part has too, then one for each reason."""
+        """Return a line about the kept pairs, one about those that the training part has too, and one per reason."""
         kept = f"{self.kept:,} of {counted(self.total, 'pair')} kept"
-        dropped = [f"{count:,} dropped: {reason}" for reason, count in self.dropped.most_common()]
-        sizes = f"{self.source_pieces:,} source and {counted(self.target_pieces, 'target piece')}"
-        return [f"{kept}: {sizes}", *self.overlap_lines(), *dropped]
-
-    def overlap_lines(self) -> list[str]:
-        """Return a line about the pairs that the training part has too, before any is dropped, if there are any."""
-        if not self.sources_in_train:
-            return []
-        sources = f"{self.sources_in_train:,} of {counted(self.total, 'source')} also in the training text"
-        learned = "; scores on it do not hold for new text" if 2 * self.sources_in_train > self.total else ""
-        return [f"{sources}, {self.in_train:,} with the same target{learned}"]
+        lines = [f"{kept}: {self.source_pieces:,} source and {counted(self.target_pieces, 'target piece')}"]
+        if self.sources_in_train:
+            sources = f"{self.sources_in_train:,} of {counted(self.total, 'source')} also in the training text"
+            learned = "; scores on it do not hold for new text" if 2 * self.sources_in_train > self.total else ""
+            lines.append(f"{sources}, {self.in_train:,} with the same target{learned}")
+        return lines + [f"{count:,} dropped: {reason}" for reason, count in self.dropped.most_common()]
 
     def require_pairs(self, part: str) -> None:
         """Raise UserError, with the reason, if no pair of this ``part`` of the data was kept."""
