@@ -6,7 +6,7 @@ import mmap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def write_corpus(
     remaining = iter(pairs)
     groups = iter(lambda: list(islice(remaining, ROWS_PER_WRITE)), [])
     with replace_file(path) as stream, pa.ipc.new_file(stream, SCHEMA) as writer:
-        for _, (batch, part) in run_tasks(_Encode(source, target, filters), groups, workers):
+        for _, (batch, part) in run_tasks(partial(_encode, source, target, filters), groups, workers):
             counts.add(part)
             if len(batch):
                 writer.write_batch(batch)
@@ -133,36 +133,29 @@ def write_corpus(
     return counts
 
 
-@dataclass(frozen=True)
-class _Encode:
-    """Function that returns the record batch of the pairs that the filters keep, and the counts of all pairs."""
-
-    source: Tokenizer
-    target: Tokenizer
-    filters: Filters
-
-    def __call__(self, pairs: list[Pair]) -> tuple[Any, PairCounts]:
-        counts = PairCounts()
-        rows = []
-        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-        source_ids, target_ids = self.source.encode_all(sources), self.target.encode_all(targets)
-        counts.source.count(self.source, sources, source_ids)
-        counts.target.count(self.target, targets, target_ids)
-        for pair, x, y in zip(pairs, source_ids, target_ids, strict=True):
-            if (why := self.filters.reason(pair, len(x), len(y))) is not None:
-                counts.dropped[why] += 1
-                continue
-            counts.kept += 1
-            counts.empty += not (x and y)
-            counts.source_pieces += len(x)
-            counts.target_pieces += len(y)
-            links = None if pair.links is None else _flatten(pair.links)
-            rows.append((x, y, encodable(pair.source), encodable(pair.target), links, _flatten(pair.possible)))
-        sentences = splitter(AUTO)
-        counts.several = sum(len(sentences(row[2], ())) > 1 for row in rows)
-        columns = zip(*rows, strict=True) if rows else [()] * len(SCHEMA)
-        arrays = [pa.array(values, column.type) for values, column in zip(columns, SCHEMA, strict=True)]
-        return pa.record_batch(arrays, schema=SCHEMA), counts
+def _encode(source: Tokenizer, target: Tokenizer, filters: Filters, pairs: list[Pair]) -> tuple[Any, PairCounts]:
+    """Return the record batch of the pairs that the filters keep, and the counts of all pairs."""
+    counts = PairCounts()
+    rows = []
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    source_ids, target_ids = source.encode_all(sources), target.encode_all(targets)
+    counts.source.count(source, sources, source_ids)
+    counts.target.count(target, targets, target_ids)
+    for pair, x, y in zip(pairs, source_ids, target_ids, strict=True):
+        if (why := filters.reason(pair, len(x), len(y))) is not None:
+            counts.dropped[why] += 1
+            continue
+        counts.kept += 1
+        counts.empty += not (x and y)
+        counts.source_pieces += len(x)
+        counts.target_pieces += len(y)
+        links = None if pair.links is None else _flatten(pair.links)
+        rows.append((x, y, encodable(pair.source), encodable(pair.target), links, _flatten(pair.possible)))
+    sentences = splitter(AUTO)
+    counts.several = sum(len(sentences(row[2], ())) > 1 for row in rows)
+    columns = zip(*rows, strict=True) if rows else [()] * len(SCHEMA)
+    arrays = [pa.array(values, column.type) for values, column in zip(columns, SCHEMA, strict=True)]
+    return pa.record_batch(arrays, schema=SCHEMA), counts
 
 
 class Corpus:
