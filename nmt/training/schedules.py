@@ -5,7 +5,7 @@ Our schedules count updates, and each warms up linearly from 0 to the optimizer'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from inspect import signature
 from typing import Annotated, Any
 
@@ -33,7 +33,8 @@ class Constant(LambdaLR):
     """Warm up over ``warmup_steps`` updates, then keep the rate."""
 
     def __init__(self, optimizer: Optimizer, *, warmup_steps: WarmupSteps = 200) -> None:
-        super().__init__(optimizer, warm_up(warmup_steps))
+        peak = max(1, warmup_steps)
+        super().__init__(optimizer, lambda step: min(1.0, (step + 1) / peak))
 
 
 class InverseSqrt(LambdaLR):
@@ -75,12 +76,7 @@ class Plateau(ReduceLROnPlateau):
         """Set the rate of this update, from 0, while warming up: torch's class only knows validations."""
         if update < self.warmup_steps:
             for group, peak in zip(self.optimizer.param_groups, self.peak_rates, strict=True):
-                group["lr"] = peak * warm_up(self.warmup_steps)(update)
-
-
-def warm_up(warmup_steps: int) -> Callable[[int], float]:
-    """Return the factor of the rate at each update: linear from 0 to 1 over ``warmup_steps`` updates, then 1."""
-    return lambda step: min(1.0, (step + 1) / max(1, warmup_steps))
+                group["lr"] = peak * ((update + 1) / self.warmup_steps)
 
 
 def build_optimizer(block: Block, parameters: Sequence[Tensor], *, trust: Sequence[str] = ()) -> Optimizer:

@@ -28,7 +28,7 @@ GROUPS = ("data", "encoder", "attention", "optimizer", "schedule")
         # Functions of nmt that are not allowed at this place.
         ("data=copy", "nmt.data.parallel.read_pairs"),
         ("attention=none", "nmt.attention.base.clear_padding"),
-        ("schedule=constant", "nmt.training.schedules.warm_up"),
+        ("schedule=constant", "nmt.training.schedules.build_schedule"),
         # Classes that do not inherit from the base class of the place, or have no signature.
         ("attention=none", "nmt.attention.base.Memory"),
         ("encoder=lstm", "nmt.attention.NoAttention"),
