@@ -138,13 +138,18 @@ class CorpusBatches(pl.LightningDataModule):
 
     def end_epoch(self, updates: int) -> None:
         """Move on to the next epoch, after this number of updates."""
+        self._end_pass()
+        position = self.position
+        position.epoch += 1
+        position.updates = updates
+        position.read_in_epoch = 0
+
+    def _end_pass(self) -> None:
+        """Move on to the next pass if all batches of this one were read."""
         position = self.position
         if position.read == self.train_plan.count(position.number):
             position.number += 1
             position.read = 0
-        position.epoch += 1
-        position.updates = updates
-        position.read_in_epoch = 0
 
     def train_dataloader(self) -> Loader:
         """Return the rest of the epoch's batches; the trainer calls this for every epoch."""
@@ -161,10 +166,7 @@ class CorpusBatches(pl.LightningDataModule):
         """Yield batches, across passes, until an epoch of this length is complete."""
         position = self.position
         while position.read_in_epoch < length:
-            if position.read == self.train_plan.count(position.number):
-                position.number += 1
-                position.read = 0
-                continue
+            self._end_pass()
             batches = self.train_plan.batches(position.number, position.read)
             for rows in islice(batches, length - position.read_in_epoch):
                 position.read += 1
