@@ -140,7 +140,7 @@ class Progress(pl.Callback):
         self.seconds = 0.0
         self.elapsed = 0.0
         self._since = self._mark = 0.0
-        self._bar: tqdm[Any] | None = None
+        self._bar: tqdm[Any] = tqdm(disable=True)
 
     @property
     def tokens_per_s(self) -> float:
@@ -170,7 +170,7 @@ class Progress(pl.Callback):
         self.seconds += now - self._since
         self._since = now
         self.tokens += int(pl_module.target_pieces)  # type: ignore[arg-type]
-        if self._bar is not None and not self._bar.disable:
+        if not self._bar.disable:
             text = (
                 f"epoch {trainer.current_epoch + 1}, loss {pl_module.mean_loss:.3f}, {self.tokens_per_s:,.0f} tokens/s"
             )
@@ -189,11 +189,7 @@ class Progress(pl.Callback):
         now = time.perf_counter()
         self.elapsed += now - self._mark
         self._mark = now
-        self._close()
+        self._bar.close()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
