@@ -55,9 +55,9 @@ def train_into(
     folder: Path,
     config: Train,
     *,
-    pairs: Mapping[str, Any] | None = None,
-    store_config: Callable[[Mapping[str, Any]], None] = lambda config: None,
-    advise: Callable[[int], str | None] = lambda pairs: None,
+    pairs: Mapping[str, Any] | None,
+    store_config: Callable[[Mapping[str, Any]], None],
+    advise: Callable[[int], str | None],
 ) -> TrainingResult:
     """Train the model that ``config`` describes, evaluate it on the test set, and write everything into ``folder``.
 

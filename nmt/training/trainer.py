@@ -24,9 +24,7 @@ from nmt.training.settings import Train
 from nmt.training.task import POINT_EVERY
 
 
-def build_trainer(
-    config: Train, folder: Path, callbacks: list[pl.Callback], logger: Logger | None = None
-) -> pl.Trainer:
+def build_trainer(config: Train, folder: Path, callbacks: list[pl.Callback], logger: Logger | None) -> pl.Trainer:
     """Return the trainer of this process. Only rank 0 has loggers."""
     device = choose_device(config.device)
     loggers: list[Logger] = []
