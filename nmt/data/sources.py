@@ -85,7 +85,7 @@ def _by_part(parts: Any, data: DataSettings, needed: Iterable[str]) -> dict[str,
     return {part: pairs if part == "train" and pairs.is_lazy else list(pairs) for part, pairs in checked.items()}
 
 
-def source_problems(data: DataSettings, *, needed: Iterable[str], trust: Sequence[str] = ()) -> Iterator[str]:
+def source_problems(data: DataSettings, *, needed: Iterable[str], trust: Sequence[str]) -> Iterator[str]:
     """Yield the problems that the class of a data source reports, and the ``needed`` parts without files."""
     yield from missing_files(data.block, needed)
     if not isinstance(locate(data.block["_target_"], DATA_SOURCE, trust=trust), type):

@@ -114,7 +114,7 @@ def read_pairs(
     return pairs
 
 
-def read_gold(path: str | Path, sentences: Sequence[tuple[str, str]] | None = None) -> list[Links]:
+def read_gold(path: str | Path, sentences: Sequence[tuple[str, str]] | None) -> list[Links]:
     """Return the gold links of a file. Raises UserError if they do not fit the sentences, or if none are there."""
     golds = parse_links(list(read_lines(path)), str(path), sentences)
     require_links(golds, str(path))
@@ -127,7 +127,7 @@ def iterate_pairs(source: str | Path, target: str | Path, *, allow_empty: bool =
         yield Pair(x, y)
 
 
-def iterate_lines(*paths: str | Path, allow_empty: bool = False) -> Iterator[tuple[str, ...]]:
+def iterate_lines(*paths: str | Path, allow_empty: bool) -> Iterator[tuple[str, ...]]:
     """Yield line n of every file, for each n. Raises UserError at the end of the shortest file."""
     files = [read_lines(path, allow_empty=allow_empty) for path in paths]
     for count, lines in enumerate(zip_longest(*files)):

@@ -163,7 +163,7 @@ class SkipInitialisation(TorchFunctionMode):
         return function(*arguments, **settings)
 
 
-def size_problems(settings: ModelSettings, *, vocabulary: int, trust: Sequence[str] = ()) -> Iterator[str]:
+def size_problems(settings: ModelSettings, *, vocabulary: int, trust: Sequence[str]) -> Iterator[str]:
     """Yield the errors of the constructors of encoder, attention and decoder.
 
     They run on the meta device, which allocates nothing.

@@ -46,9 +46,9 @@ class Seq2Seq(nn.Module):
         states, final = self.encoder(embedded, mask, state)
         return self.attention.append(memory, states, mask), final
 
-    def forward(self, source: Tensor, mask: Tensor, target: Tensor, *, trace: bool = False) -> tuple[Tensor, Tensor]:
+    def forward(self, source: Tensor, mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits (B, T, V) and read weights (B, T, R) of given targets, which start with BOS."""
-        memory, final = self.encode(source, mask, trace=trace)
+        memory, final = self.encode(source, mask)
         logits, weights = self.decoder(target, self.decoder.init(final, memory), memory)
         return logits, weights
 

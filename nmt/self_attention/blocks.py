@@ -89,7 +89,7 @@ def with_neighbours(blocks: Tensor, *, after: bool) -> Tensor:
     return torch.cat([padded[..., shift : shift + count, :, :] for shift in range(2 + after)], dim=-2)
 
 
-def hidden_scores(queries: Tensor, keys: Tensor, visible: Tensor | None = None) -> Tensor:
+def hidden_scores(queries: Tensor, keys: Tensor, visible: Tensor | None) -> Tensor:
     """Return q_t · k_s / √d (…, T, S), with the lowest finite number at keys that are not ``visible`` (None: all)."""
     scores = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
     return scores if visible is None else scores.masked_fill(~visible, torch.finfo(scores.dtype).min)

@@ -58,7 +58,7 @@ class TextCheck:
     ``side`` names it in the warning. Unless it ``warns``, lines are encoded only.
     """
 
-    def __init__(self, side: str, tokenizer: Tokenizer, *, warns: bool = True) -> None:
+    def __init__(self, side: str, tokenizer: Tokenizer, *, warns: bool) -> None:
         self.counts = Coverage()
         self.warns = warns
         self._side, self._tokenizer, self._warned = side, tokenizer, not warns

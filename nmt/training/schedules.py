@@ -79,7 +79,7 @@ class Plateau(ReduceLROnPlateau):
                 group["lr"] = peak * ((update + 1) / self.warmup_steps)
 
 
-def build_optimizer(block: Block, parameters: Sequence[Tensor], *, trust: Sequence[str] = ()) -> Optimizer:
+def build_optimizer(block: Block, parameters: Sequence[Tensor], *, trust: Sequence[str]) -> Optimizer:
     """Return the optimizer that the block describes."""
     # torch refuses betas such as (0.9, 0).
     settings = {
@@ -107,9 +107,7 @@ def build_schedule(
     return schedule
 
 
-def optimizer_problems(
-    optimizer: Block, schedule: Block, *, is_endless: bool, trust: Sequence[str] = ()
-) -> Iterator[str]:
+def optimizer_problems(optimizer: Block, schedule: Block, *, is_endless: bool, trust: Sequence[str]) -> Iterator[str]:
     """Yield the reasons for which optimizer or schedule cannot be constructed. An ``is_endless`` run has no limit."""
     target = schedule["_target_"]
     if is_endless and "total_steps" in signature(locate(target, SCHEDULE, trust=trust)).parameters.keys() - schedule:
