@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from nmt.search.engine import Engine, Floats, Integers, Source, State
-from nmt.search.history import Endings, History, Hypothesis
+from nmt.search.history import History, Hypothesis
 from nmt.search.one_sentence import search_one_sentence
 from nmt.search.options import SearchOptions
 from nmt.search.scoring import Scorer
@@ -83,16 +83,17 @@ def search_encoded(
 
         endings = sampling_search(searched, source, seeds, limits, options, history)
 
-    def finish(row: int, hypothesis: Hypothesis) -> Hypothesis:
-        if not options.keep_weights or hypothesis.weights is None:
-            return hypothesis._replace(weights=None)
-        return hypothesis._replace(alignment=align(row, hypothesis.weights))
-
-    return [
+    scores = scorer.score_endings(endings)
+    traced = history.trace(endings, scores)
+    results: list[list[Hypothesis]] = [[] for _ in limits]
+    for index in np.argsort(-scores, kind="stable"):
+        row, hypothesis = int(endings.sentence[index]), traced[index]
+        weights = hypothesis.weights if options.keep_weights else None
         # An unfinished hypothesis below the limit had no candidate with a finite log-probability.
-        [finish(row, ending) for ending in hypotheses if ending.finished or len(ending.tokens) == limits[row]]
-        for row, hypotheses in enumerate(_collect_hypotheses(history, endings, scorer, len(limits)))
-    ]
+        if hypothesis.finished or len(hypothesis.tokens) == limits[row]:
+            alignment = None if weights is None else align(row, weights)
+            results[row].append(hypothesis._replace(weights=weights, alignment=alignment))
+    return results
 
 
 def max_rows(options: SearchOptions, hypotheses: int = MAX_HYPOTHESES) -> int:
@@ -121,13 +122,3 @@ def batches_by_length(lengths: list[int], *, max_tokens: int, max_rows: int | No
         else:
             batches.append([row])
     return batches
-
-
-def _collect_hypotheses(history: History, endings: Endings, scorer: Scorer, sentences: int) -> list[list[Hypothesis]]:
-    """Return the endings as hypotheses, one list per sentence, best first."""
-    scores = scorer.score_endings(endings)
-    traced = history.trace(endings, scores)
-    results: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-    for index in np.argsort(-scores, kind="stable"):
-        results[endings.sentence[index]].append(traced[index])
-    return results
