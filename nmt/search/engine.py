@@ -45,11 +45,9 @@ class Engine(Protocol[Source, State]):
 
     def encode(self, sources: list[list[int]]) -> Source:
         """Return the encoded batch. Each source is a list of piece ids that already ends in ``</s>``."""
-        ...
 
     def init(self, source: Source) -> State:
         """Return the state before the first step: each sentence has one hypothesis without tokens."""
-        ...
 
     def step(
         self, state: State, tokens: Integers, parents: Integers, k: int, banned: Sequence[int] | None = None
@@ -64,15 +62,12 @@ class Engine(Protocol[Source, State]):
         k candidates, and -inf means "no candidate".
         ``weights`` are the read weights behind these predictions.
         """
-        ...
 
     def drop(self, state: State, keep: Integers) -> State:
         """Return the state of the sentences ``keep`` (row indices in ascending order); the others have ended."""
-        ...
 
     def align(self, source: Source, row: int, weights: Floats) -> Floats:
         """Return the alignment (T,S') of read weights (T,R) with sentence ``row`` of the encoded batch; S' ≥ S."""
-        ...
 
 
 class ModelEngine(Engine[Source, State], Protocol):
@@ -80,7 +75,6 @@ class ModelEngine(Engine[Source, State], Protocol):
 
     def all_log_probs(self, state: State, tokens: Integers, parents: Integers) -> tuple[State, Floats, Floats]:
         """Let each hypothesis read one token; return (state, log_probs (b,N,V) by id, weights (b,N,R))."""
-        ...
 
 
 def padded(sources: Sequence[Sequence[int]]) -> Integers:

@@ -37,7 +37,6 @@ class SearchOne(Protocol):
         The translation has at most ``limit`` target pieces. With a beam of 1, the search is greedy. Of the options,
         ``beam_size``, ``length_penalty``, ``min_length`` and ``replace_unknown`` have an effect.
         """
-        ...
 
 
 def search_one_sentence(engine: Any, source: Any, limit: int, options: SearchOptions) -> list[Hypothesis] | None:
