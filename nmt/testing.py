@@ -8,10 +8,10 @@ measures an attention against the length of the source.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from statistics import linear_regression
+from timeit import timeit
 from typing import Any, NamedTuple
 
 import torch
@@ -287,8 +287,11 @@ def check_parts(attention: Attention, inputs: Inputs) -> None:
     states, mask, _ = inputs
     written = attention.write(states, mask, trace=True)
     if not attention.streaming:
-        _require_refusal(attention, written, states, mask)
-        return
+        try:
+            attention.append(written, states, mask)
+        except ValueError:
+            return
+        raise BrokenLaw("append works although streaming=False; raise ValueError in append, or set streaming = True")
     cause = "update must count positions from memory.length, and carry earlier weights; or set streaming = False"
     for cuts in CUTS:
         first, *rest = zip(states.tensor_split(cuts, 1), mask.tensor_split(cuts, 1), strict=True)
@@ -416,14 +419,6 @@ def _require_equal_memories(actual: Memory, expected: Memory, inputs: Inputs, pr
         _require_equal(left[name], right[name], inputs, f"memory.{name} {problem}", cause)
 
 
-def _require_refusal(attention: Attention, memory: Memory, states: Tensor, mask: Tensor) -> None:
-    try:
-        attention.append(memory, states, mask)
-    except ValueError:
-        return
-    raise BrokenLaw("append works although streaming=False; raise ValueError in append, or set streaming = True")
-
-
 def _require_unchanged(method: Callable[..., Any], inputs: Inputs, **arguments: Any) -> None:
     """Call the method. Raise BrokenLaw if it changes a tensor of its arguments, or a field of a memory."""
     before = deepcopy(arguments)
@@ -532,7 +527,4 @@ def prepare(attention: Attention, phase: str, states: Tensor, query: Tensor) -> 
 
 def seconds_per_call(run: Callable[[], Any], repeats: int) -> float:
     """Return the mean seconds of ``repeats`` calls."""
-    started = time.perf_counter()
-    for _ in range(repeats):
-        run()
-    return (time.perf_counter() - started) / repeats
+    return timeit(run, number=repeats) / repeats
