@@ -89,15 +89,15 @@ def masked_form(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return (queries @ keys.transpose(-1, -2)).tril() @ values
 
 
-def chunked_form(queries: Tensor, keys: Tensor, values: Tensor, *, size: int = CHUNK) -> Tensor:
-    """Return the same in O(T): the masked form inside each chunk of ``size``, plus the state before the chunk.
+def chunked_form(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Return the same in O(T): the masked form inside each chunk, plus the state before the chunk.
 
     Hua et al. (2022), Transformer Quality in Linear Time, arXiv 2202.10447, §3.3.
     """
     length = queries.shape[-2]
-    if length <= size:
+    if length <= CHUNK:
         return masked_form(queries, keys, values)
-    q, k, v = (in_blocks(part, size) for part in (queries, keys, values))  # zeros at the end write nothing
+    q, k, v = (in_blocks(part, CHUNK) for part in (queries, keys, values))  # zeros at the end write nothing
     sums = k.transpose(-1, -2) @ v
     # Not the sums of all chunks minus those of this one: a large key would round the earlier chunks away.
     before = pad(sums[..., :-1, :, :].cumsum(-3), (0, 0, 0, 0, 1, 0))

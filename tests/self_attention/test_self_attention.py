@@ -23,8 +23,8 @@ from nmt.self_attention import (
     StridedSelfAttention,
     WindowSelfAttention,
     blocks,
+    linear,
 )
-from nmt.self_attention.linear import chunked_form, masked_form
 
 MAPS = get_args(FeatureMap)
 # Settings so small that nine positions are several blocks.
@@ -171,13 +171,15 @@ def test_complete_sequences_equal_the_naive_loop(name: str, causal: bool) -> Non
     assert_equal_with_gradients(attention, states, torch.cat([output[place] for place in real]), expected)
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", [*BLOCKS, "elu"])
 def test_blocks_equal_all_products_with_a_mask(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So do the chunks of linear attention."""
     attention, states = build(name), random(2, 13, 6)
     mask = torch.arange(13) < torch.tensor([13, 8])[:, None]
     outputs = []
     for short in (0, 13):
         monkeypatch.setattr(blocks, "SHORT", short)
+        monkeypatch.setattr(linear, "CHUNK", max(4, short))
         outputs.append(torch.cat([attention(states), attention(states, mask) * mask[..., None]]))
     assert_equal_with_gradients(attention, states, *outputs)
 
@@ -217,24 +219,6 @@ def test_what_the_state_of_a_step_holds(name: str) -> None:
         assert sizes == [growing[name] * t for t in range(1, 9)]
     else:
         assert sizes == sizes[:1] * 8
-
-
-def cumsum_form(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Causal linear attention by the running sums of all k vᵀ (M, N, R, D). Su Jianlin, the second way."""
-    return (queries[:, :, None] @ (keys[..., None] * values[:, :, None]).cumsum(1))[:, :, 0]
-
-
-@pytest.mark.parametrize("length", [1, 7, 8, 9, 31])
-def test_forms_of_causal_linear_attention_are_equal(length: int) -> None:
-    inputs = [random(3, length, size, seed=size) for size in (4, 4, 5)]
-    factor = random(3, length, 5, seed=9).detach()
-    results = []
-    for form in (masked_form, lambda q, k, v: chunked_form(q, k, v, size=8), cumsum_form):
-        output = form(*inputs)
-        results.append([output, *torch.autograd.grad((output * factor).sum(), inputs)])
-    for other in results[1:]:
-        for left, right in zip(results[0], other, strict=True):
-            torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", CAUSAL)
