@@ -49,5 +49,5 @@ class LayeredAttention(Attention):
 
 
 def _stack(memories: Sequence[Memory]) -> Memory:
-    fields = {name: [getattr(memory, name) for memory in memories] for name, _ in slot_fields(memories[0])}
-    return memories[0]._replace(**{name: torch.stack(tensors, dim=1) for name, tensors in fields.items()})
+    names = [name for name, _ in slot_fields(memories[0])]
+    return memories[0]._replace(**{name: torch.stack([getattr(own, name) for own in memories], 1) for name in names})
