@@ -109,13 +109,17 @@ class CorpusBatches(pl.LightningDataModule):
         # Pieces of the training batches, instead of the stored ones.
         dropout = batches.bpe_dropout
         self.pieces = None if dropout is None else SampledPieces(prepared, dropout, max_tokens=batches.max_tokens)
-        self._plan = partial(BatchPlan, max_tokens=batches.max_tokens, max_sentences=batches.max_sentences)
+        self._plan = partial(
+            BatchPlan,
+            max_tokens=batches.max_tokens,
+            max_sentences=batches.max_sentences,
+            rank=rank(),
+            world_size=world_size(),
+        )
         self.train_plan = self._plan(
             self.train.source_lengths,
             self.train.target_lengths,
             seed=config.seed,
-            rank=rank(),
-            world_size=world_size(),
             growth=1.0 if self.pieces is None else self.pieces.growth,
         )
         self.position = Position()
@@ -182,6 +186,5 @@ class CorpusBatches(pl.LightningDataModule):
         return min(limits, default=None)
 
     def val_dataloader(self) -> Loader:
-        lengths = self.valid.source_lengths, self.valid.target_lengths
-        plan = self._plan(*lengths, shuffle=False, rank=rank(), world_size=world_size())
+        plan = self._plan(self.valid.source_lengths, self.valid.target_lengths, shuffle=False)
         return Loader(plan.count(0), lambda: (collate(self.valid, rows) for rows in plan.batches(0)))
