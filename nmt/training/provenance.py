@@ -7,7 +7,6 @@ import platform
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import torch
 
 from nmt.inference.model_folder import choose_device
 from nmt.system.machine import installed, processor_name
+from nmt.version import __version__
 
 LIBRARIES = ("torch", "pytorch-lightning", "hydra-core", "sentencepiece", "sacrebleu", "numpy")
 GIT_TIMEOUT_S = 10
@@ -23,7 +23,7 @@ GIT_TIMEOUT_S = 10
 def provenance(device: str) -> dict[str, Any]:
     """Return the part of ``summary.json`` about toolkit, libraries and machine."""
     return {
-        "toolkit": {"version": import_module("nmt").__version__, **commit(Path(__file__).parents[2])},
+        "toolkit": {"version": __version__, **commit(Path(__file__).parents[2])},
         "versions": {"python": platform.python_version(), **{name: installed(name) for name in LIBRARIES}},
         "machine": {
             "system": platform.system(),
