@@ -202,32 +202,37 @@ def mesa(attention: Any, h: Tensor, q: Tensor) -> Result:
 
 
 def phi(kind: str, x: Tensor) -> Tensor:
-    """The feature maps of ``KernelAttention``, each from its paper."""
+    """Katharopoulos et al. (2020), eq. 7; ``features`` is half of Zhang et al. (2024), §4.1."""
+    return torch.where(x > 0, x + 1, x.exp()) if kind == "elu" else softmax(x)
+
+
+def similarity(kind: str, key_kind: str, q: Tensor, k: Tensor) -> Tensor:
+    """Return the weight of a key before it is divided, from the paper of each feature map."""
     match kind:
-        case "elu":
-            return torch.stack([value + 1 if value > 0 else value.exp() for value in x])
-        case "taylor":
-            return torch.cat([torch.ones(1, dtype=x.dtype), unit(x)])
-        case "taylor2":  # 1 + y + y²/2 = φ(q) · φ(k) for y = q · k / √A
-            pairs = torch.outer(x, x).flatten() / sqrt(2 * len(x))
-            return torch.cat([torch.ones(1, dtype=x.dtype), x / len(x) ** 0.25, pairs])
-        case "hedgehog":
-            return torch.cat([softmax(x), softmax(-x)])
-        case "features":
-            return softmax(x)
-    return x
+        case "taylor":  # Li et al. (2020), eq. 10, and Su Jianlin (2020)
+            return 1 + unit(q) @ unit(k)
+        case "taylor2":  # Arora et al. (2024), §4.1
+            score = q @ k / sqrt(len(q))
+            return 1 + score + score**2 / 2
+        case "hedgehog":  # Zhang et al. (2024), §4.1
+            return softmax(q) @ softmax(k) + softmax(-q) @ softmax(-k)
+        case "scaling" | "identity":
+            return q @ k
+    return phi(kind, q) @ phi(key_kind, k)
+
+
+def kernel_weights(kind: str, key_kind: str, q: Tensor, keys: Sequence[Tensor]) -> Tensor:
+    """Return the weight (S,) of each key for a projected query."""
+    if kind == "softmax":  # Shen et al. (2018), §3.2: keys over the source, queries over the features
+        total = sum(key.exp() for key in keys)
+        return torch.stack([softmax(q) @ (key.exp() / total) for key in keys])
+    weights = torch.stack([similarity(kind, key_kind, q, key) for key in keys])
+    return weights if kind == "identity" else weights / (len(keys) if kind == "scaling" else weights.sum())
 
 
 def kernel(attention: Any, h: Tensor, q: Tensor) -> Result:
-    kind = attention.feature_map
-    q, keys = attention.W_q(q), [attention.W_k(state) for state in h]
-    if kind == "softmax":  # Shen et al. (2018), §3.2: keys over the source, queries over the features
-        total = sum(key.exp() for key in keys)
-        return mix([softmax(q) @ (key.exp() / total) for key in keys], h)
-    weights = [phi(kind, q) @ phi(attention.key_feature_map, key) for key in keys]
-    if kind == "identity":
-        return mix(weights, h)
-    return mix([weight / (len(h) if kind == "scaling" else sum(weights)) for weight in weights], h)
+    keys = [attention.W_k(state) for state in h]
+    return mix(kernel_weights(attention.feature_map, attention.key_feature_map, attention.W_q(q), keys), h)
 
 
 def bucket_of(vector: Tensor, rotations: Tensor, directions: int) -> list[int]:

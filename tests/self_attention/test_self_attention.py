@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 import torch
+from attention.naive import kernel_weights
 from torch import Tensor, nn
 
 from nmt.errors import SourceTooLong
@@ -55,36 +56,12 @@ def random(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=generator, requires_grad=True)
 
 
-def elu(x: Tensor) -> Tensor:
-    """Return elu(x) + 1. Katharopoulos et al., eq. 7."""
-    return torch.where(x > 0, x + 1, x.exp())
-
-
 def weights(name: str, query: Tensor, keys: Tensor) -> Tensor:
     """Return the weight (S,) of each of the keys (S, d) for one query (d,), from the equation of each paper."""
     if name == "all positions":
         return torch.softmax(keys @ query / math.sqrt(len(query)), dim=0)
-    if name == "elu":  # Katharopoulos et al., eq. 5
-        similar = elu(keys) @ elu(query)
-    elif name == "elu, features":  # Su Jianlin: φ of queries and another φ of keys
-        similar = torch.softmax(keys, dim=1) @ elu(query)
-    elif name == "taylor":  # Li et al., eq. 10, and Su Jianlin
-        similar = 1 + keys @ query / (keys.norm(dim=1) * query.norm())
-    elif name == "taylor2":  # Arora et al., §4.1
-        scores = keys @ query / math.sqrt(len(query))
-        similar = 1 + scores + scores**2 / 2
-    elif name in ("hedgehog", "features"):  # Zhang et al., §4.1, or its first half
-        similar = torch.softmax(keys, dim=1) @ torch.softmax(query, dim=0)
-        if name == "hedgehog":
-            similar = similar + torch.softmax(-keys, dim=1) @ torch.softmax(-query, dim=0)
-    elif name == "softmax":  # Shen et al., §3.2: keys over the positions, queries over the features
-        return torch.softmax(keys, dim=0) @ torch.softmax(query, dim=0)
-    elif name == "scaling":
-        return keys @ query / len(keys)
-    else:
-        assert name == "identity"
-        return keys @ query
-    return similar / similar.sum()
+    kind, _, key_kind = name.partition(", ")
+    return kernel_weights(kind, key_kind or kind, query, [*keys])
 
 
 def average(query: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
