@@ -14,7 +14,7 @@ from attention.naive import Result
 import nmt.attention as kinds
 from nmt.attention import LuongAttention, MultiHeadAttention, NestedMemoryAttention
 from nmt.attention.base import Attention
-from nmt.testing import write_and_read
+from nmt.testing import check_parts, random_inputs, write_and_read
 
 LENGTHS = (7, 1, 4)
 STATE, QUERY, QUERIES = 4, 3, 2
@@ -106,16 +106,7 @@ def test_attention_equals_a_loop(case: tuple[str, str, dict[str, Any]], lengths:
 @pytest.mark.parametrize("case", LONG, ids=name_of)
 def test_parts_of_a_long_source_equal_the_whole(case: tuple[str, str, dict[str, Any]]) -> None:
     _, kind, settings = case
-    attention = build(kind, **settings)
-    mask = torch.arange(100) < torch.tensor([100, 33])[:, None]
-    states = torch.randn(*mask.shape, STATE, dtype=torch.float64)
-    parts = zip(*(tensor.split([1, 4, 28, 67], 1) for tensor in (states, mask)), strict=True)
-    memory = attention.write(*next(parts), trace=True)
-    for part in parts:
-        memory = attention.append(memory, *part)
-    whole = attention.write(states, mask, trace=True)
-    for name in ("slots", "mass", "trace", "length"):
-        torch.testing.assert_close(getattr(memory, name), getattr(whole, name), rtol=1e-9, atol=1e-11)
+    check_parts(build(kind, **settings), random_inputs(STATE, QUERY, (100, 33)))
 
 
 def test_heads_equal_the_multi_head_attention_of_torch() -> None:
