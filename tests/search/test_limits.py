@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,16 +26,9 @@ class Broken(ToyEngine):
         super().__init__(pieces=8, seed=8)
         self.value, self.since = value, since
 
-    def step(
-        self,
-        state: ToyState,
-        tokens: Integers,
-        parents: Integers,
-        k: int,
-        banned: Sequence[int] | None = None,
-    ) -> tuple[ToyState, Floats, Integers, Floats]:
+    def step(self, state: ToyState, *arguments: Any) -> tuple[ToyState, Floats, Integers, Floats]:
         time = len(state.prefixes[0][0])
-        state, log_probs, ids, weights = super().step(state, tokens, parents, k, banned)
+        state, log_probs, ids, weights = super().step(state, *arguments)
         if time >= self.since:
             log_probs[[sentence[0] == 13 for sentence in state.sentences]] = self.value
         return state, log_probs, ids, weights

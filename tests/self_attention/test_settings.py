@@ -20,7 +20,6 @@ from nmt.model.build import build_model
 STEMS = sorted(path.stem for path in (config_dir() / "self_attention").glob("*.yaml"))
 TRANSFORMER = ["encoder=transformer", "decoder=transformer"]
 SIZES = [f"{part}.{key}" for part in ("encoder", "decoder") for key in ("hidden_size=8", "layers=1", "heads=2")]
-LINEAR = "nmt.self_attention.LinearSelfAttention"
 
 
 def build(*words: str) -> Seq2Seq:
