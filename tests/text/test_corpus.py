@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from small_text import WORDS, random_pairs
 
 from nmt.data.filters import TEST_FILTERS, Filters
 from nmt.data.links import Links, Pair
@@ -16,25 +16,10 @@ from nmt.text import corpus as module
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.tokenizer import Tokenizer
 
-SENTENCE = "a man in blue shirt two dogs run through deep snow ein Mann läuft"
-WORDS = SENTENCE.split()
-
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.train([SENTENCE] * 9, vocab_size=300)
-
-
-def random_pairs(count: int) -> list[Pair]:
-    generator = random.Random(5)
-
-    def sentence() -> str:
-        return " ".join(generator.choices(WORDS, k=generator.randrange(1, 9)))
-
-    def links(number: int) -> tuple[tuple[int, int], ...]:
-        return tuple((generator.randrange(9), generator.randrange(9)) for _ in range(number))
-
-    return [Pair(sentence(), sentence(), links(row % 3), links(row % 4)) for row in range(count)]
+    return Tokenizer.train([" ".join(WORDS)] * 9, vocab_size=300)
 
 
 def gold(pair: Pair) -> Links:
@@ -45,7 +30,10 @@ def gold(pair: Pair) -> Links:
 def test_a_written_corpus_is_read_back(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROWS_PER_WRITE", 7)  # many record batches
     monkeypatch.setattr(module, "ROWS_IN_MEMORY", 20)
-    pairs = random_pairs(50)
+    links = ((0, 2), (3, 1), (2, 0), (1, 1))
+    pairs = [
+        pair._replace(links=links[: row % 3], possible=links[row % 5 :]) for row, pair in enumerate(random_pairs(50))
+    ]
     counts = write_corpus(tmp_path / "c.arrow", iter(pairs), tokenizer, tokenizer)
     corpus = Corpus(tmp_path / "c.arrow")
     assert len(corpus) == counts.kept == counts.total == 50
