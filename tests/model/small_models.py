@@ -88,3 +88,15 @@ def sources(padding: int = 0) -> tuple[Tensor, Tensor]:
 
 def targets(length: int = 4) -> Tensor:
     return torch.randint(4, 9, (len(LENGTHS), length), generator=torch.Generator().manual_seed(5))
+
+
+def by_steps(model: Seq2Seq, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return logits (B, T, V) and read weights (B, T, R), computed step by step."""
+    memory, final = model.encode(*sources())
+    state = model.decoder.init(final, memory)
+    results = []
+    for ids in target.split(1, dim=1):
+        logits, state, weights = model.decoder.step(ids, state, memory)
+        results.append((logits, weights))
+    logits, weights = (torch.cat(column, dim=1) for column in zip(*results, strict=True))
+    return logits, weights

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from builders import LUONG, MEMORY, random_model, self_attention, tiny_config
+from model.small_models import by_steps, sources, targets
 from torch import Tensor
 from torch.nn.utils.parametrize import cached
 
@@ -60,30 +61,16 @@ def adapted(name: str, **settings: Any) -> Seq2Seq:
     return model
 
 
-def batch() -> tuple[Tensor, ...]:
-    generator = torch.Generator().manual_seed(5)
-    source, target_in, target_out = (torch.randint(4, 11, (3, 5), generator=generator) for _ in range(3))
-    source_mask, target_mask = (torch.arange(5) < torch.tensor(lengths)[:, None] for lengths in ((5, 1, 3), (2, 5, 4)))
-    return source, source_mask, target_in, target_out, target_mask
-
-
 def loss(model: Seq2Seq) -> Tensor:
-    source, source_mask, target_in, target_out, target_mask = batch()
+    real = torch.arange(4) < torch.tensor([2, 4, 3])[:, None]
     with cached():
-        features = model.features(source, source_mask, target_in)
-        return output_loss(model.decoder.output, features, target_out, target_mask)
+        features = model.features(*sources(), targets())
+        return output_loss(model.decoder.output, features, targets().flip(1), real)
 
 
 def logits(model: Seq2Seq) -> Tensor:
     """Return the logits of a complete target, and those of single steps."""
-    source, source_mask, target_in, *_ = batch()
-    complete = model(source, source_mask, target_in)[0]
-    memory, final = model.encode(source, source_mask)
-    state, steps = model.decoder.init(final, memory), []
-    for ids in target_in.split(1, dim=1):
-        step, state, _ = model.decoder.step(ids, state, memory)
-        steps.append(step)
-    return torch.stack([complete, torch.cat(steps, dim=1)])
+    return torch.stack([model(*sources(), targets())[0], by_steps(model, targets())[0]])
 
 
 def with_sums(name: str, model: Seq2Seq) -> Seq2Seq:

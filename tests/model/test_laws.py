@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from builders import require_bfloat16_lstm
-from model.small_models import KINDS, LENGTHS, SHAPES, build, recurrent, sources, targets, transformers
+from model.small_models import KINDS, LENGTHS, SHAPES, build, by_steps, recurrent, sources, targets, transformers
 from torch import Tensor
 
 from nmt.model import Seq2Seq
@@ -27,18 +27,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "luong, LSTM, Transformer decoder": transformers(encoder=False),
 }
 WITH_LUONG = [name for name in MODELS if name.startswith("luong")]
-
-
-def by_steps(model: Seq2Seq, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return logits (B, T, V) and read weights (B, T, R), computed step by step."""
-    memory, final = model.encode(*sources())
-    state = model.decoder.init(final, memory)
-    results = []
-    for ids in target.split(1, dim=1):
-        logits, state, weights = model.decoder.step(ids, state, memory)
-        results.append((logits, weights))
-    logits, weights = (torch.cat(column, dim=1) for column in zip(*results, strict=True))
-    return logits, weights
 
 
 def gradients(model: Seq2Seq, *outputs: Tensor) -> dict[str, Tensor]:
