@@ -131,7 +131,10 @@ def _checked(pairs: Iterable[Any], part: str, data: Filters) -> Iterator[Pair]:
         pair = Pair(*item)
         if pair.links is not None or pair.possible != ():
             try:
-                require_inside(as_links((pair.links or (), pair.possible)), pair[:2], place)
+                # A source may give an iterator, such as zip(…), which can be read once.
+                links = None if pair.links is None else tuple(pair.links)
+                pair = pair._replace(links=links, possible=tuple(pair.possible))
+                require_inside(as_links((links or (), pair.possible)), pair[:2], place)
             except (TypeError, ValueError):
                 raise UserError(f"{place} is {brief(item)}; its links must be (source word, target word)") from None
         if invisible is not None and not (pair.source.isprintable() and pair.target.isprintable()):

@@ -50,4 +50,4 @@ def test_controls_that_tokenizers_read_as_spaces_stay(kind: Invisible) -> None:
 def test_every_data_source_removes_them_from_both_sides(setting: dict[str, str], target: str) -> None:
     data = {"_target_": "nmt.data.sources.from_python", "columns": None, **setting}
     parts = pairs_from_python({"train": [("\ufeffa \x00b", "c\u00add", [(1, 0)])]}, build(DataSettings, data))
-    assert list(parts["train"]) == [Pair("a b", target, [(1, 0)])]  # type: ignore[arg-type]
+    assert list(parts["train"]) == [Pair("a b", target, ((1, 0),))]

@@ -128,6 +128,12 @@ def test_wrong_pairs_of_a_plugin_are_reported_in_one_line(plugin: ModuleType, pa
     )
 
 
+def test_links_may_be_any_iterable(plugin: ModuleType) -> None:
+    pairs = [("a b", "c d", zip(range(2), range(2), strict=True), iter([(0, 1)])), ("a", "b", [(0, 0)])]
+    expected = [Pair("a b", "c d", ((0, 0), (1, 1)), ((0, 1),)), Pair("a", "b", ((0, 0),))]
+    assert load(plugin, {"train": pairs})["train"] == expected
+
+
 def test_any_iterable_of_two_texts_is_a_part(plugin: ModuleType) -> None:
     parts = {"train": [["A b", "C"], ("D", "E")], "test": []}
     assert load(plugin, parts) == {"train": [Pair("A b", "C"), Pair("D", "E")], "test": []}
