@@ -6,18 +6,12 @@ from math import log
 
 import numpy as np
 import pytest
-from search.toy import ToyEngine, forced_weights, ragged_sources
+from search.toy import METHODS, ToyEngine, forced_weights, ragged_sources
 
 from nmt.search.options import SearchOptions
 from nmt.search.scoring import coverage_penalty
 from nmt.search.search import batches_by_length, search
 from nmt.text.specials import EOS
-
-METHODS = {
-    "greedy": SearchOptions(beam_size=1),
-    "beam": SearchOptions(beam_size=4, n_best=3),
-    "sample": SearchOptions(temperature=0.8, top_k=5, n_best=3),
-}
 
 
 @pytest.mark.parametrize("method", METHODS)

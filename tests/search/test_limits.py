@@ -4,19 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from search.toy import ToyEngine, ToyState, forced_log_prob, ragged_sources
+from search.toy import METHODS, ToyEngine, ToyState, forced_log_prob, ragged_sources
 
 from nmt.errors import UserError
 from nmt.search.engine import Floats, Integers
 from nmt.search.options import SearchOptions
 from nmt.search.search import search
 from nmt.text.specials import EOS
-
-METHODS = {
-    "greedy": SearchOptions(beam_size=1),
-    "beam": SearchOptions(beam_size=3, n_best=2),
-    "sample": SearchOptions(temperature=1.0, n_best=2),
-}
 
 
 class Broken(ToyEngine):

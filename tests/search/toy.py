@@ -20,6 +20,11 @@ from nmt.text.specials import BOS, EOS, PAD, UNK
 
 Prefix = tuple[int, ...]
 AllowedPrefix = Sequence[Mapping[int, int]]  # nmt.search.constraints.Prefix
+METHODS = {
+    "greedy": SearchOptions(beam_size=1),
+    "beam": SearchOptions(beam_size=4, n_best=3),
+    "sample": SearchOptions(temperature=0.8, top_k=5, n_best=3),
+}
 
 
 class ToySource(NamedTuple):
