@@ -1,8 +1,9 @@
-"""Preparing: the scan of all pairs, advice about the size of a vocabulary, and counts of changed and known pairs."""
+"""Preparing: the scan of all pairs, sizes of a vocabulary, counts of changed and known pairs, and repeated pairs."""
 
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,13 +11,21 @@ import pytest
 from builders import expect_error
 from hypothesis import given
 from hypothesis import strategies as st
-from small_text import SETTINGS
+from small_text import SETTINGS, prepared_text, random_pairs
 
 from nmt.data.filters import Filters
 from nmt.data.links import Pair
 from nmt.text import prepare as module
 from nmt.text.corpus import PairCounts
-from nmt.text.prepare import SETTINGS_FILE, Overlap, open_prepared, prepare, sample_pairs, settings_checksum
+from nmt.text.prepare import (
+    SETTINGS_FILE,
+    Overlap,
+    open_prepared,
+    prepare,
+    sample_pairs,
+    settings_checksum,
+    without_duplicates,
+)
 
 
 def test_a_large_corpus_is_sampled_evenly_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,3 +98,26 @@ def test_text_without_its_counts_is_refused_before_it_is_trained_on(tmp_path: Pa
     stored |= {} if counts is None else {"pair_counts": counts}
     (tmp_path / SETTINGS_FILE).write_text(json.dumps(stored | {"checksum": settings_checksum(stored)}))
     expect_error("data.folder", open_prepared, tmp_path)
+
+
+# Duplicates.
+
+
+def test_later_copies_of_a_pair_are_dropped() -> None:
+    generator, counts = random.Random(2), PairCounts()
+    pairs = [Pair(generator.choice("abc"), generator.choice(["x y", "x", "y", ""])) for _ in range(100)]
+    pairs += [Pair("ab", "c"), Pair("a", "bc"), Pair("\ud800", "x"), Pair("?", "x")]
+    kept = [*without_duplicates(pairs, counts)]
+    assert [pair for pair in kept if pair.target] == list(dict.fromkeys(pair for pair in pairs if pair.target))
+    assert [pair for pair in kept if not pair.target] == [pair for pair in pairs if not pair.target]
+    assert counts.dropped == {"duplicate": len(pairs) - len(kept)}
+
+
+def test_copies_are_counted_before_other_reasons(tmp_path: Path) -> None:
+    pairs = random_pairs(60)
+    same = Pair("Haus", "Haus")
+    given = [*pairs, *reversed(pairs), same, same, Pair("", "")]
+    unique = len(dict.fromkeys(pair[:2] for pair in pairs))
+    prepared = prepared_text(tmp_path / "data", given, duplicates=False)
+    assert prepared.pair_counts["train"].dropped == {"duplicate": 120 - unique + 1, "empty source": 1}
+    assert len(prepared.corpora["train"]) == unique + 1
