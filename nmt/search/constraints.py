@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Generic, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt.search.engine import Booleans, Engine, Floats, Integers, Source
+from nmt.search.engine import Booleans, Engine, Floats, Integers
 
 WHOLE_VOCABULARY = sys.maxsize
 """k for all candidates."""
@@ -34,20 +34,16 @@ class PrefixState(NamedTuple):
     """(b,N) the state of each hypothesis in the prefix of its sentence; -1 before ``<s>``."""
 
 
-class PrefixEngine(Generic[Source]):
-    """Engine whose hypotheses begin with the ``prefixes`` (B,), which are empty for sentences without one."""
+class PrefixEngine:
+    """The steps of an engine whose hypotheses begin with the ``prefixes`` (B,), empty for sentences without one."""
 
-    def __init__(self, engine: Engine[Source, Any], prefixes: Sequence[Prefix]) -> None:
+    def __init__(self, engine: Engine[Any, Any], prefixes: Sequence[Prefix]) -> None:
         self._engine = engine
         self._prefixes = prefixes
         self._ends = np.array([len(prefix) for prefix in prefixes])
         self._allowed = cache(lambda row, step: np.array([*prefixes[row][step]], dtype=np.int64))
 
-    def encode(self, sources: list[list[int]]) -> Source:
-        """Encode the batch as the other engine does."""
-        return self._engine.encode(sources)
-
-    def init(self, source: Source) -> PrefixState:
+    def init(self, source: Any) -> PrefixState:
         """Return the state before the first step."""
         count = len(self._prefixes)
         return PrefixState(self._engine.init(source), np.arange(count), np.full((count, 1), -1))
@@ -73,10 +69,6 @@ class PrefixEngine(Generic[Source]):
         """Return the state of the sentences ``keep``."""
         inner, *fields = state
         return PrefixState(self._engine.drop(inner, keep), *(field[keep] for field in fields))
-
-    def align(self, source: Source, row: int, weights: Floats) -> Floats:
-        """Return the alignment of the other engine."""
-        return self._engine.align(source, row, weights)
 
     def _advance(self, rows: Integers, progress: Integers, tokens: Integers) -> Integers:
         """Return the states in the prefixes after ``tokens`` (b,N)."""
