@@ -123,12 +123,7 @@ def read_gold(path: str | Path, sentences: Sequence[tuple[str, str]] | None) -> 
 
 def iterate_pairs(source: str | Path, target: str | Path, *, allow_empty: bool = False) -> Iterator[Pair]:
     """Yield the sentence pairs of two parallel files. Raises UserError at the end of the shorter file."""
-    for x, y in iterate_lines(source, target, allow_empty=allow_empty):
-        yield Pair(x, y)
-
-
-def iterate_lines(*paths: str | Path, allow_empty: bool) -> Iterator[tuple[str, ...]]:
-    """Yield line n of every file, for each n. Raises UserError at the end of the shortest file."""
+    paths = source, target
     files = [read_lines(path, allow_empty=allow_empty) for path in paths]
     for count, lines in enumerate(zip_longest(*files)):
         if None in lines:
@@ -137,4 +132,4 @@ def iterate_lines(*paths: str | Path, allow_empty: bool) -> Iterator[tuple[str, 
             raise UserError(
                 f"{', '.join(counts)}: line n of one must belong to line n of the others; give files of equal length"
             )
-        yield lines
+        yield Pair(lines[0], lines[1])
