@@ -36,17 +36,8 @@ def _scores(v: nn.Linear, queries: Tensor, keys: Tensor) -> Tensor:
     error is one unit in the last place of 1, even where tanh x is small. That is good enough in float32, but not in
     bfloat16.
     """
-    if not can_use_sigmoid(queries, keys):
+    is_exact = queries.dtype == keys.dtype and queries.dtype in (torch.float32, torch.float64)
+    if not is_exact or queries.device.type != "cpu" or torch.compiler.is_compiling():
         return v(torch.tanh_(queries[:, :, None] + keys[:, None])).squeeze(3)  # type: ignore[no-any-return]
     sigmoid = torch.sigmoid_((2 * queries)[:, :, None] + (2 * keys)[:, None])
     return 2 * (sigmoid @ v.weight[0]) - v.weight.sum()
-
-
-def can_use_sigmoid(left: Tensor, right: Tensor) -> bool:
-    """Return whether tanh of these tensors may be computed as 2 σ(2x) − 1: on a CPU, in float32 or float64."""
-    return (
-        left.dtype == right.dtype
-        and left.dtype in (torch.float32, torch.float64)
-        and left.device.type == "cpu"
-        and not torch.compiler.is_compiling()
-    )
