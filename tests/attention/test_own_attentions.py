@@ -226,8 +226,6 @@ class ChangesStates(Sigmoid):
 
 MISTAKES: dict[type[Attention], str] = {  # the law that each breaks
     WrongSize: "shapes",
-    NoSourceAxis: "shapes",
-    NoQueryAxis: "shapes",
     RescalesContext: "context",
     WrongTrace: "slots",
     WrongMass: "mass",

@@ -331,7 +331,6 @@ def test_wrong_setting_is_named_and_leaves_no_model(run: Path, words: str, key: 
     ("given", "key"),
     [
         ({"train": [*SENTENCES, ("a", 3)], "valid": SENTENCES}, "data: "),
-        ({"train": SENTENCES, "valid": ["ab"]}, "data: "),
         ({"train": SENTENCES}, "valid=: "),
         ({"train": [], "valid": SENTENCES}, "data"),
         ({"train": SENTENCES, "valid": SENTENCES, "columns": ("de",)}, "columns="),
