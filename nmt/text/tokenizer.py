@@ -80,10 +80,12 @@ class Tokenizer:
     def __init__(self, serialized: bytes, name: str = "tokenizer") -> None:
         """Load the bytes of ``to_bytes`` or of any SentencePiece model; errors name ``name``."""
         self._serialized = serialized
-        self._model = _load(serialized, name)
-        self._from_model, self._to_model = _id_maps(self._model)
-        self._renumbered = self._to_model != list(range(len(self._to_model)))
+        self._model = sentencepiece.SentencePieceProcessor()
         try:
+            if not (serialized and self._model.LoadFromSerializedProto(serialized) and self._model.get_piece_size()):
+                raise ValueError
+            self._from_model, self._to_model = _id_maps(self._model)
+            self._renumbered = self._to_model != list(range(len(self._to_model)))
             # Lists, because a call takes more time than the answer.
             self._pieces = [*SPECIALS, *self._model.id_to_piece(self._to_model[len(SPECIALS) :])]
             is_byte = self._model.is_byte([*range(self._model.get_piece_size())])
@@ -93,8 +95,9 @@ class Tokenizer:
                 for our_id, model_id in enumerate(self._to_model)
                 if model_id >= 0 and is_byte[model_id]
             }
-        except ValueError:  # a piece is not UTF-8, or a byte piece not <0x..>
-            raise _not_a_model(name) from None
+        except (RuntimeError, ValueError):  # also if a piece is not UTF-8, or a byte piece not <0x..>
+            fix = "give a .model file from spm_train or nmt-prepare"
+            raise UserError(f"{name}: not a SentencePiece model; {fix}") from None
         self._spaces_unknown = self._model.piece_to_id(SPACE) == self._model.unk_id()  # as a model of whole words
 
     @classmethod
@@ -362,21 +365,6 @@ def other_side(model: Any, expected: Any) -> str | None:
         if getattr(model, side).to_bytes() != getattr(expected, side).to_bytes():
             return side
     return None
-
-
-def _load(serialized: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
-    model = sentencepiece.SentencePieceProcessor()
-    try:
-        loaded = bool(serialized) and model.LoadFromSerializedProto(serialized)
-    except (RuntimeError, UnicodeDecodeError):  # its message quotes a piece that is not UTF-8
-        loaded = False
-    if not loaded or model.get_piece_size() == 0:
-        raise _not_a_model(name)
-    return model
-
-
-def _not_a_model(name: str) -> UserError:
-    return UserError(f"{name}: not a SentencePiece model; give a .model file from spm_train or nmt-prepare")
 
 
 def _id_maps(model: sentencepiece.SentencePieceProcessor) -> tuple[list[int], list[int]]:
