@@ -76,9 +76,9 @@ class Example(NamedTuple):
     gold: Collection[Link] | None = None
 
 
-def spread(lengths: Sequence[int] | np.ndarray, count: int) -> list[int]:
-    """Return up to ``count`` indices whose lengths are spread evenly from short to long."""
-    order = sorted(range(len(lengths)), key=lambda index: (lengths[index], index))
+def spread(rows: Sequence[int], lengths: Sequence[int], count: int) -> list[int]:
+    """Return up to ``count`` of the ``rows``, whose ``lengths`` are spread evenly from short to long."""
+    order = sorted(rows, key=lambda row: (lengths[row], row))
     if len(order) <= count:
         return order
     return [order[round(k * (len(order) - 1) / max(1, count - 1))] for k in range(count)]

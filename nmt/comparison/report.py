@@ -84,7 +84,7 @@ def write_report(
     groups = length_groups(lengths)
     timed = {name: rows for name, part in groups.items() if (rows := [row for row in part if row < SENTENCES])}
     short = [row for row, length in enumerate(lengths) if 1 < length <= LONGEST_EXAMPLE]  # 1: an empty line
-    shown = [short[index] for index in spread([lengths[row] for row in short], EXAMPLES)]
+    shown = spread(short, lengths, EXAMPLES)
     records: list[Record] = []
     examples: dict[str, Mapping[int, Example]] = {}
     for label, runs in models:

@@ -104,10 +104,9 @@ def draw(
     lengths = [len(decoding.tokens) for decoding in decoded]
     longest = [max(length, len(decoding.source_tokens)) for length, decoding in zip(lengths, decoded, strict=True)]
     short = [row for row, length in enumerate(lengths) if length and longest[row] <= MAX_DRAWN]
-    drawn = [short[index] for index in spread([lengths[row] for row in short], EXAMPLES)]
+    drawn = spread(short, lengths, EXAMPLES)
     name, signed = attention.name, attention.signed
-    for index in spread([lengths[row] for row in drawn], PICTURES):
-        row = drawn[index]
+    for row in spread(drawn, lengths, PICTURES):
         picture = folder / run_files.HEATMAPS / f"test-{row + 1}.png"
         title = f"{folder.name}, {name} attention\ntest sentence {row + 1}, force-decoded"
         with optional(str(picture)):
