@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,6 +51,7 @@ class TrainingResult(NamedTuple):
     stop_signal: int | None = None
 
 
+@flushed_denormals()
 def train_into(
     folder: Path,
     config: Train,
@@ -65,63 +66,58 @@ def train_into(
     that config.yaml stores, once training starts. ``advise`` returns a warning about the number of training pairs of a
     new run, or None. Raises UserError for anything that the user can fix.
     """
+    with lock_folder(folder) if rank() == 0 else nullcontext(), _named_memory_errors(config):
+        started = time.perf_counter()
+        logger = None
+        if rank() == 0:
+            remove_leftovers(folder / CHECKPOINTS)
+            logger = build_logger(config.logger, folder, trust=config.trust)
+        keep_freed_memory()
+        if config.threads is not None:
+            torch.set_num_threads(torch_threads(config.threads))
+        on_cpu = choose_device(config.device).type == "cpu"
+        print_message(f"threads: {torch.get_num_threads()}" if on_cpu else f"device: {device_name(config.device)}")
+        if config.precision == "bf16" and on_cpu:
+            check_bfloat16(config)
+        prepared = prepared_text(folder, config, pairs)
+        stored = stored_settings(config, prepared)
+        # The code that trains may change until the end.
+        origin = {**provenance(config.device), "text_checksum": prepared.checksum, "code": code_of(stored)}
+        origin["pairs"] = {part: counts.kept for part, counts in prepared.pair_counts.items()}
+        if logger is not None and not config.resume:
+            logger.log_hyperparams(dict(stored))
+        session = _Session(config, prepared, folder, logger, partial(store_config, stored))
+        if not config.resume and (problem := advise(origin["pairs"]["train"]) or too_few_updates(config, session.data)):
+            warn(problem)
+        problem = session.run()
+        result = TrainingResult(folder, config, None, time.perf_counter() - started)
+        if rank() != 0:
+            return result
+        trained, numbers = session.save_best(problem)
+        if session.stop.signal is not None:
+            return result._replace(stop_signal=session.stop.signal)
+        test = prepared.corpora.get("test")
+        if test is not None:
+            print_message("translating the test set …")
+        summary = report(config, trained, test, folder, {**numbers, **origin})
+        if logger is not None:
+            finish(logger, summary, numbers["updates"])
+        if config.export and config.adapt is None:  # the graphs would hold the whole model
+            export_run(trained, folder)
+        return result._replace(summary=summary, seconds=time.perf_counter() - started)
+
+
+@contextmanager
+def _named_memory_errors(config: Train) -> Iterator[None]:
+    """Turn any error for lack of memory into a UserError that names the setting to lower."""
     try:
-        with lock_folder(folder) if rank() == 0 else nullcontext():
-            return _train(folder, config, pairs, store_config, advise)
+        yield
     except Exception as error:
         if isinstance(error, UserError) or not is_out_of_memory(error):
             raise
         tokens = config.batches.max_tokens
         fix = "lower it, or the sizes of the model"
         raise UserError(f"batches.max_tokens={tokens}: not enough memory; {fix}") from None
-
-
-@flushed_denormals()
-def _train(
-    folder: Path,
-    config: Train,
-    pairs: Mapping[str, Any] | None,
-    store_config: Callable[[Mapping[str, Any]], None],
-    advise: Callable[[int], str | None],
-) -> TrainingResult:
-    started = time.perf_counter()
-    logger = None
-    if rank() == 0:
-        remove_leftovers(folder / CHECKPOINTS)
-        logger = build_logger(config.logger, folder, trust=config.trust)
-    keep_freed_memory()
-    if config.threads is not None:
-        torch.set_num_threads(torch_threads(config.threads))
-    on_cpu = choose_device(config.device).type == "cpu"
-    print_message(f"threads: {torch.get_num_threads()}" if on_cpu else f"device: {device_name(config.device)}")
-    if config.precision == "bf16" and on_cpu:
-        check_bfloat16(config)
-    prepared = prepared_text(folder, config, pairs)
-    stored = stored_settings(config, prepared)
-    # The code that trains may change until the end.
-    origin = {**provenance(config.device), "text_checksum": prepared.checksum, "code": code_of(stored)}
-    origin["pairs"] = {part: counts.kept for part, counts in prepared.pair_counts.items()}
-    if logger is not None and not config.resume:
-        logger.log_hyperparams(dict(stored))
-    session = _Session(config, prepared, folder, logger, partial(store_config, stored))
-    if not config.resume and (problem := advise(origin["pairs"]["train"]) or too_few_updates(config, session.data)):
-        warn(problem)
-    problem = session.run()
-    result = TrainingResult(folder, config, None, time.perf_counter() - started)
-    if rank() != 0:
-        return result
-    trained, numbers = session.save_best(problem)
-    if session.stop.signal is not None:
-        return result._replace(stop_signal=session.stop.signal)
-    test = prepared.corpora.get("test")
-    if test is not None:
-        print_message("translating the test set …")
-    summary = report(config, trained, test, folder, {**numbers, **origin})
-    if logger is not None:
-        finish(logger, summary, numbers["updates"])
-    if config.export and config.adapt is None:  # the graphs would hold the whole model
-        export_run(trained, folder)
-    return result._replace(summary=summary, seconds=time.perf_counter() - started)
 
 
 class _Session:
