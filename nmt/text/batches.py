@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nmt.errors import UserError, counted
+from nmt.text.corpus import Corpus
 from nmt.text.prepare import Prepared
 from nmt.text.specials import BOS, EOS, PAD
 from nmt.text.tokenizer import Tokenizer
@@ -36,14 +37,7 @@ class Batch(NamedTuple):
     index: Tensor  # type: ignore[assignment]  # (B,) int64: the corpus rows; hides tuple.index
 
 
-class Rows(Protocol):
-    """Piece ids by corpus row: a ``Corpus``, or pieces that are drawn anew."""
-
-    def batch(self, rows: Sequence[int]) -> list[Ids]:
-        """Return the (source, target) piece ids of these rows, without BOS and EOS."""
-
-
-def collate(corpus: Rows, rows: Sequence[int]) -> Batch:
+def collate(corpus: Corpus | SampledPieces, rows: Sequence[int]) -> Batch:
     """Return the batch of these corpus rows, in this order."""
     pairs = corpus.batch(rows)
     source, source_mask = _pad([x for x, _ in pairs])
