@@ -60,16 +60,10 @@ class AdaptSettings:
 
 
 DATA = Plugin("nmt.data.sources.DATA_SOURCE", shared=DataSettings)
-ENCODER = Plugin("nmt.model.build.ENCODER")
-ATTENTION = Plugin("nmt.model.build.ATTENTION")
-DECODER = Plugin("nmt.model.build.DECODER")
 OPTIMIZER = Plugin(
     "nmt.training.schedules.OPTIMIZER",
     bounds={"lr": Positive, "betas": tuple[Share, Share], "weight_decay": NonNegative},
 )
-SCHEDULE = Plugin("nmt.training.schedules.SCHEDULE")
-LOGGER = Plugin("nmt.training.logs.LOGGER")
-GUIDE = Plugin("nmt.training.guide.GUIDE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,18 +78,18 @@ class TextSettings:
 class Train(ModelSettings, TextSettings):
     """conf/train.yaml."""
 
-    encoder: Annotated[Block, ENCODER]
-    attention: Annotated[Block, ATTENTION]
-    decoder: Annotated[Block, DECODER]
+    encoder: Annotated[Block, Plugin("nmt.model.build.ENCODER")]
+    attention: Annotated[Block, Plugin("nmt.model.build.ATTENTION")]
+    decoder: Annotated[Block, Plugin("nmt.model.build.DECODER")]
     batches: BatchSettings
     optimizer: Annotated[Block, OPTIMIZER]
-    schedule: Annotated[Block, SCHEDULE]
+    schedule: Annotated[Block, Plugin("nmt.training.schedules.SCHEDULE")]
     training: TrainingSettings
-    guide: Annotated[Block, GUIDE] | None = None
+    guide: Annotated[Block, Plugin("nmt.training.guide.GUIDE")] | None = None
     adapt: AdaptSettings | None = None
     search: SearchOptions
     evaluation: EvaluationSettings
-    logger: Annotated[Block, LOGGER] | None = None
+    logger: Annotated[Block, Plugin("nmt.training.logs.LOGGER")] | None = None
     name: str
     runs: str
     seed: Annotated[int, AtLeast(0), AtMost(2**32 - 1)]  # the range that NumPy accepts
