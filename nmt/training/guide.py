@@ -33,10 +33,8 @@ SMALLEST = 1e-6  # added to shares, so that the loss of an alignment of 0 stays 
 class Guide(ABC):
     """A loss that is added to that of the translation, ``weight`` times."""
 
+    weight: float
     fingerprint: str | None = None  # of the model that it reads, if there is one
-
-    def __init__(self, *, weight: NonNegative = 0.1) -> None:
-        self.weight = weight
 
     def __deepcopy__(self, memo: object) -> Guide:
         """Return the guide itself: a moving average copies the task, but not corpora and teachers."""
@@ -76,7 +74,7 @@ class GoldLinks(Guide):
     """
 
     def __init__(self, *, prepared: Prepared, weight: NonNegative = 0.1) -> None:
-        super().__init__(weight=weight)
+        self.weight = weight
         self.corpus = prepared.corpora["train"]
         self.tokenizers = prepared.source, prepared.target
         if not self.corpus.has_links:
@@ -119,7 +117,7 @@ class Contexts(Guide):
     def __init__(
         self, *, prepared: Prepared, model: str, weight: NonNegative = 0.1, trusted: Sequence[str] = ()
     ) -> None:
-        super().__init__(weight=weight)
+        self.weight = weight
         self.setting = f"guide.model={model}"
         teacher = load_folder(Path(model), trust=trusted, key="guide.model")
         if side := other_side(teacher, prepared):
