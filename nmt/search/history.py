@@ -103,7 +103,8 @@ class History:
         times = min(len(self._steps), int(length.max(initial=0)) + 1)
         steps = self._steps[:times]
         indices = np.zeros((len(length), times), dtype=np.int64)
-        reads = self._empty_reads(len(length), times)
+        weights = steps[0].weights if steps else None
+        reads = None if weights is None else np.zeros((len(length), times, weights.shape[2]), dtype=weights.dtype)
         shortest = int(length.min(initial=times))
         rows, row = None, sentence
         for time in reversed(range(times)):
@@ -138,10 +139,3 @@ class History:
             )
             for index, count in enumerate(length + finished)
         ]
-
-    def _empty_reads(self, hypotheses: int, times: int) -> Floats | None:
-        """Return zeros (H, times, R) for read weights, or None if they are not kept."""
-        weights = self._steps[0].weights if self._steps else None
-        if weights is None:
-            return None
-        return np.zeros((hypotheses, times, weights.shape[2]), dtype=weights.dtype)
