@@ -41,11 +41,8 @@ class Glossary:
     def __init__(self, targets: Mapping[str, str]) -> None:
         """Index the targets of source terms; an empty target keeps the source as it is."""
         self.targets = targets
-        self._by_tokens: dict[str, str] = {}
-        self._longest = 0
-        for term, target in targets.items():
-            self._by_tokens[key := _key(term)] = target
-            self._longest = max(self._longest, len(key.split()))
+        self._by_tokens = {_key(term): target for term, target in targets.items()}
+        self._longest = max((len(key.split()) for key in self._by_tokens), default=0)
 
     def matches(self, line: str) -> Iterator[Match]:
         """Yield the terms of a line from left to right. If several terms start at one word, the longest one matches."""
