@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 import torch
 from builders import call_before, write_parts
-from tiny import MODEL, NO_REPORT, SMALL, joined_gradients, on_prepared, refuse, same_weights, stored_weights
+from tiny import (
+    MODEL,
+    NO_REPORT,
+    SMALL,
+    joined_gradients,
+    on_prepared,
+    refuse,
+    same_weights,
+    stored_weights,
+    weights_of,
+)
 from torch.nn import functional
 from two_ranks import torchrun_environment, train_on_two_ranks
 
@@ -44,7 +54,7 @@ def test_gradients_of_accumulated_batches_are_those_of_the_joined_batch(
         sizes.append(len(batch.index))
 
     def keep(self: TranslationTask, epoch: int, index: int, optimizer: Any, closure: Any) -> None:
-        weights = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
+        weights = weights_of(self)
         optimizer_step(self, epoch, index, optimizer, closure)
         updates.append((weights, {name: weight.grad.clone() for name, weight in self.model.named_parameters()}))  # type: ignore[union-attr]
         rows.append([])

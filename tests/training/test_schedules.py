@@ -14,7 +14,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from builders import call_before
-from tiny import WITHOUT_ATTENTION, metrics, stored_weights, summary
+from tiny import WITHOUT_ATTENTION, metrics, stored_weights, summary, weights_of
 from torch.nn import functional
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -155,10 +155,6 @@ def test_best_checkpoints_and_patience_survive_a_resumption(seed: int, tmp_path:
 
 
 # Averages.
-
-
-def weights_of(task: TranslationTask) -> Weights:
-    return {name: weight.detach().clone() for name, weight in task.model.state_dict().items()}
 
 
 def assert_close(first: Weights, second: Weights) -> None:

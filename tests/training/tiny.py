@@ -102,6 +102,11 @@ def kill_at(step: int, words: Sequence[str]) -> None:
             train([*words])
 
 
+def weights_of(task: TranslationTask) -> dict[str, torch.Tensor]:
+    """Return a copy of the weights that a task trains, by their names in the model."""
+    return {name: weight.detach().clone() for name, weight in task.model.named_parameters()}
+
+
 def stored_weights(file: Path) -> dict[str, torch.Tensor]:
     """Return the weights of a model or a checkpoint, by their names in the model."""
     stored = torch.load(file, map_location="cpu", weights_only=True)

@@ -17,7 +17,7 @@ import pytest
 import torch
 from builders import call_before
 from saved_time import SERVER
-from tiny import NO_REPORT
+from tiny import NO_REPORT, weights_of
 
 from nmt.commands.train import train
 from nmt.errors import UserError
@@ -103,7 +103,7 @@ def _train(words: list[str], stop_at: dict[str, int]) -> dict[str, Any]:
 
     def keep_batch(task: TranslationTask, batch: Any, index: int) -> None:
         job["rows"].append((task.current_epoch, batch.index.tolist()))
-        job["weights"].append({name: weight.detach().clone() for name, weight in task.model.named_parameters()})
+        job["weights"].append(weights_of(task))
         if task.global_step == stop:
             signal.raise_signal(signal.SIGTERM)
 
@@ -112,8 +112,7 @@ def _train(words: list[str], stop_at: dict[str, int]) -> dict[str, Any]:
 
     def keep_scores(self: Checkpoints, trainer: Any, task: Any) -> None:
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("valid")}
-        weights = {name: weight.detach().clone() for name, weight in task.model.named_parameters()}
-        job["validations"].append((metrics, weights))
+        job["validations"].append((metrics, weights_of(task)))
         job["best"] = self.best_model_path
 
     with pytest.MonkeyPatch.context() as patch:
