@@ -87,11 +87,11 @@ class Tokenizer:
             self._from_model, self._to_model = _id_maps(self._model)
             self._renumbered = self._to_model != list(range(len(self._to_model)))
             # Lists, because a call takes more time than the answer.
-            self._pieces = [*SPECIALS, *self._model.id_to_piece(self._to_model[len(SPECIALS) :])]
+            self.all_pieces = [*SPECIALS, *self._model.id_to_piece(self._to_model[len(SPECIALS) :])]
             is_byte = self._model.is_byte([*range(self._model.get_piece_size())])
             # The byte of each byte-fallback piece.
             self._bytes = {
-                our_id: int(self._pieces[our_id][3:5], 16)
+                our_id: int(self.all_pieces[our_id][3:5], 16)
                 for our_id, model_id in enumerate(self._to_model)
                 if model_id >= 0 and is_byte[model_id]
             }
@@ -152,7 +152,7 @@ class Tokenizer:
         return Tokenizer, (self._serialized,)
 
     def __len__(self) -> int:
-        return len(self._pieces)
+        return len(self.all_pieces)
 
     @cached_property
     def fallback(self) -> frozenset[int]:
@@ -174,17 +174,13 @@ class Tokenizer:
             else b""
             if our_id < len(SPECIALS) or self._model.is_control(self._to_model[our_id])
             else piece.replace(SPACE, " ").encode()
-            for our_id, piece in enumerate(self._pieces)
+            for our_id, piece in enumerate(self.all_pieces)
         ]
 
     @property
     def spells_bytes(self) -> bool:
         """Whether the bytes of an unknown character are pieces; otherwise it is UNK."""
         return len(self._bytes) == 256
-
-    @property
-    def all_pieces(self) -> list[str]:
-        return self._pieces
 
     def normalise(self, text: str) -> str:
         """Return the text as the model's own normalisation changes it, without spaces."""
@@ -242,7 +238,7 @@ class Tokenizer:
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the pieces as SentencePiece writes them: ``▁`` is a space, ``<0x0A>`` a byte."""
-        return [self._pieces[i] for i in ids]
+        return [self.all_pieces[i] for i in ids]
 
     def spans(self, text: str) -> list[Span]:
         """Return the part of ``text`` that each piece of ``encode(text)`` spells.
