@@ -20,7 +20,7 @@ from nmt.config.overrides import UNRELATED, flatten, group_of, key_of, read_yaml
 from nmt.data.sources import PreparedData
 from nmt.errors import UserError, print_message
 from nmt.files.atomic import make_folder, write_bytes, write_lines
-from nmt.files.checksum import changed_names, code_files, code_of
+from nmt.files.checksum import changed_names, code_files, code_of, stored_code
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CODE, CODE_FILE, CONFIG_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.settings.build import plain
@@ -187,10 +187,7 @@ def origin(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def changed_since_start(folder: Path, now: Mapping[str, str]) -> str:
     """Return the names of ``now`` that have changed since the run in ``folder`` was started, as text."""
-    try:
-        return " and ".join(changed_names(read_json(folder / CODE_FILE), now))
-    except (OSError, ValueError):
-        return ""
+    return " and ".join(changed_names(stored_code(folder / CODE_FILE), now))
 
 
 def _train_into(start: Start, arguments: Sequence[str], pairs: Mapping[str, Any] | None) -> TrainingResult:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
-from nmt.files.reading import open_regular
+from nmt.files.reading import open_regular, read_json
 from nmt.version import __version__
 
 if TYPE_CHECKING:
@@ -113,10 +113,17 @@ def code_files(config: Mapping[str, Any]) -> dict[str, bytes]:
     return files
 
 
-def changed_names(stored: Any, now: Mapping[str, str]) -> list[str]:
+def stored_code(file: Path) -> dict[str, str]:
+    """Return what ``code_of`` returned when the run was started, from its file; nothing if that is lost or damaged."""
+    try:
+        stored = read_json(file)
+    except (OSError, ValueError):
+        stored = None
+    return stored if isinstance(stored, dict) else {}
+
+
+def changed_names(stored: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the names of ``now`` that had another value in ``stored``, when the run was started."""
-    if not isinstance(stored, Mapping):
-        return []  # damaged
     return sorted(name for name, value in now.items() if stored.get(name, value) != value)
 
 

@@ -27,8 +27,15 @@ from nmt.data.invisible import KINDS
 from nmt.errors import UserError, print_message, reason
 from nmt.files.atomic import replace_file
 from nmt.files.checkpoint import read_checkpoint, read_tensors, write_checkpoint
-from nmt.files.checksum import archive_fingerprint, changed_names, code_of, fingerprint, require_format
-from nmt.files.reading import read_json, require_plain
+from nmt.files.checksum import (
+    archive_fingerprint,
+    changed_names,
+    code_of,
+    fingerprint,
+    require_format,
+    stored_code,
+)
+from nmt.files.reading import require_plain
 from nmt.inference.engines import AttentionProperties, Properties, stored_tokenizer
 from nmt.inference.run_files import ADAPTER, CODE_FILE, MODEL_FILE, has_adapter, has_checkpoint
 from nmt.inference.torch_engine import TorchEngine
@@ -237,10 +244,7 @@ def load_folder(folder: Path, *, trust: Sequence[str] = (), key: str = "model") 
 
 def _warn_of_changed_code(folder: Path, config: Mapping[str, Any], trust: Sequence[str]) -> None:
     """Warn where the code of a trusted package that the model uses has changed since its training."""
-    try:
-        stored = read_json(folder / CODE_FILE)
-    except (OSError, ValueError):
-        return
+    stored = stored_code(folder / CODE_FILE)
     model = {group: config[group] for group in MODEL_GROUPS}
     changed = [name for name in changed_names(stored, code_of({**model, "trust": trust})) if name != "nmt"]
     if changed and multiprocessing.parent_process() is None:  # the parent of workers warns for them

@@ -24,6 +24,7 @@ from nmt.files.checksum import (
     code_of,
     fingerprint,
     require_format,
+    stored_code,
     verify_file,
 )
 from nmt.files.reading import MAX_BYTES, MAX_DEPTH, MAX_VALUES, read_json, read_text, require_plain
@@ -210,8 +211,11 @@ def test_edited_module_of_a_trusted_package_is_named(tmp_path: Path, monkeypatch
         Path(module.__file__).write_text("")
         monkeypatch.setitem(sys.modules, name, module)
     config = {"trust": ["mine"], "a": {"_target_": "other.A", "inner": {"_target_": "mine.attention.B"}}}
-    stored = json.loads(json.dumps(code_of(config)))
+    (tmp_path / "code.json").write_text(json.dumps(code_of(config)))
+    stored = stored_code(tmp_path / "code.json")
     assert [*stored] == ["nmt", "mine.attention"] and changed_names(stored, code_of(config)) == []
     (tmp_path / "mine.attention.py").write_text("edited = True\n")
     assert changed_names({**stored, "nmt": "0"}, code_of(config)) == ["mine.attention", "nmt"]
-    assert changed_names([3], code_of(config)) == []
+    for damaged in ("[3]", "{"):
+        (tmp_path / "code.json").write_text(damaged)
+        assert stored_code(tmp_path / "code.json") == {}
