@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from nmt.config.overrides import UNRELATED, flatten, name_problems, read_yaml
+from nmt.config.runs import MODELS
 from nmt.data.links import Links, parse_links
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, counted, print_message, printable
+from nmt.files.checksum import stored_code
 from nmt.files.reading import read_json
 from nmt.inference.engines import stored_tokenizer
 from nmt.inference.run_files import (
+    CODE_FILE,
     CONFIG_FILE,
     GOLD_LINKS,
     REFERENCES,
@@ -67,10 +70,12 @@ class FinishedRun:
     def seed(self) -> Any:
         return self.config.get("seed")
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, Any]:
-        """The settings that all runs of a model share, with their text and code, which may change."""
+        """The settings that all runs of a model share, with their text, code and start models, which may change."""
         origin = {key: self.summary.get(key) for key in ("text_checksum", "code")}
+        start = stored_code(self.folder / CODE_FILE)
+        origin["start"] = {key: start[key] for key in MODELS if key in start}
         return {key: value for key, value in self.config.items() if key not in IGNORED} | origin
 
     @cached_property

@@ -184,6 +184,14 @@ def test_runs_that_differ_in_their_seed_are_one_model(runs: list[FinishedRun], g
     assert {model.label: [run.seed for run in model.runs] for model in group_runs(runs)} == groups
 
 
+def test_runs_that_start_from_different_weights_are_different_models(tmp_path: Path) -> None:
+    runs = [run_of(tmp_path / start, seed=seed, init_from="base") for seed, start in enumerate("xyz")]
+    for run, weights in zip(runs, "121", strict=True):
+        run.folder.mkdir()
+        (run.folder / "code.json").write_text(json.dumps({"nmt": run.folder.name, "init_from": weights}))
+    assert [[run.seed for run in model.runs] for model in group_runs(runs)] == [[0, 2], [1]]
+
+
 @pytest.mark.parametrize("baseline", ["a/x/../y", "a/y/", "b", "attention=b"])
 def test_baseline_may_be_any_path_of_a_run(baseline: str) -> None:
     models = [Model("a", [run_of("a/x")]), Model("b", [run_of("a/z"), run_of("a/y")])]
