@@ -19,11 +19,11 @@ from nmt.commands.streams import print_table
 from nmt.comparison.records import SCORES, Column, mean_and_deviation, save_csv
 from nmt.config.compose import composed_tree, join_options, train_config, train_problems
 from nmt.config.overrides import INSIDE, UNRELATED, key_of, name_problems, read_yaml
-from nmt.config.runs import START_FILE, changed_settings, changed_since_start, origin, train_or_resume
+from nmt.config.runs import START_FILE, changed_settings, changed_since_start, origin, start_models, train_or_resume
 from nmt.data.sources import PreparedData, missing_files
 from nmt.errors import Interrupted, UserError, print_message
 from nmt.files.atomic import own_folder, require_own
-from nmt.files.checksum import fingerprint
+from nmt.files.checksum import changed_names, fingerprint
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CONFIG_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.settings.arguments import UnknownKey
@@ -147,13 +147,13 @@ def sweep(jobs: Sequence[Job], *, needed: Sequence[str] = ()) -> None:
     if detect_launch() is not None:
         raise UserError("-m: several processes cannot share a sweep; start each run with torchrun or srun")
     folder = jobs[0].folder.parent
-    _check(jobs, folder, needed)
+    models = _check(jobs, folder, needed)
     failures: dict[str, str] = {}
     with own_folder(folder):
-        for number, job in enumerate(jobs, 1):
+        for number, (job, before) in enumerate(zip(jobs, models, strict=True), 1):
             print_message(f"job {number} of {len(jobs)}: {job.folder.name}")
             try:
-                _train(job)
+                _train(job, before)
             except KeyboardInterrupt:
                 count = sum(map(_has_finished, jobs))
                 print_message(f"stopped after {count} finished jobs; repeat the command to run the others")
@@ -170,16 +170,19 @@ def sweep(jobs: Sequence[Job], *, needed: Sequence[str] = ()) -> None:
         raise JobsFailed(f"{len(failures)} of {len(jobs)} jobs failed; repeat the command to run them again", *lines)
 
 
-def _check(jobs: Sequence[Job], folder: Path, needed: Sequence[str]) -> None:
-    """Raise UserError with the problems of all jobs that can be found before the sweep."""
+def _check(jobs: Sequence[Job], folder: Path, needed: Sequence[str]) -> list[dict[str, str]]:
+    """Return the ``start_models`` of each job. Raises UserError with all problems found before the sweep."""
     if any((folder / file).is_file() for file in (CONFIG_FILE, SUMMARY_FILE, MODEL_FILE)):
         raise UserError(f"name={folder.name}: {folder} is a single run, not a sweep; choose another name=")
     require_own(folder)
+    models = []
     problems: dict[str, list[str]] = {}
     for job in jobs:
         try:
             require_own(job.folder, known=(START_FILE,))
-            data = _job_config(job).data
+            config = _job_config(job)
+            models.append(start_models(plain(config)))
+            data = config.data
             if isinstance(data, PreparedData):
                 missing = missing_parts(Path(data.folder), needed)
             else:
@@ -196,6 +199,7 @@ def _check(jobs: Sequence[Job], folder: Path, needed: Sequence[str]) -> None:
             f"{problem} (job {names[0]})" if len(names) < len(jobs) else problem for problem, names in problems.items()
         ]
         raise UserError(*lines[:SHOWN])
+    return models
 
 
 def _job_config(job: Job) -> Train:
@@ -224,11 +228,16 @@ def _has_finished(job: Job) -> bool:
     return (job.folder / SUMMARY_FILE).is_file()
 
 
-def _train(job: Job) -> None:
-    """Train or resume the run of the job where it has not finished."""
+def _train(job: Job, models: Mapping[str, str]) -> None:
+    """Train or resume the run of the job where it has not finished.
+
+    Raises UserError if one of its ``models`` has changed since the sweep began: the jobs would not be comparable.
+    """
     if _has_finished(job):
         print_message(f"{job.folder.name}: has finished already; skipped")
         return
+    if changed := changed_names(models, start_models(plain(train_config(job.arguments)))):
+        raise UserError(f"{' and '.join(changed)}: has changed since the sweep began; {FIX}")
     resume = ["resume=true"] if has_checkpoint(job.folder) else []
     result = train_or_resume([*job.arguments, *resume], job.folder)
     if result.stop_signal is not None:

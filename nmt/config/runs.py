@@ -178,11 +178,16 @@ def changed_settings(
 
 
 def origin(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return ``code_of`` the settings, and the fingerprints of the models that they name."""
+    """Return ``code_of`` the settings, and ``start_models`` of them."""
+    return code_of(settings) | start_models(settings)
+
+
+def start_models(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fingerprints of the models that the settings name, by their keys."""
     from nmt.inference.model_folder import model_fingerprint  # imports torch
 
     models = {key: value for key, value in flatten(settings).items() if key in MODELS and value is not None}
-    return code_of(settings) | {key: model_fingerprint(Path(str(value))) for key, value in models.items()}
+    return {key: model_fingerprint(Path(str(value))) for key, value in models.items()}
 
 
 def changed_since_start(folder: Path, now: Mapping[str, str]) -> str:
