@@ -6,6 +6,7 @@ reference is chosen (sequence-level interpolation, §3.3).
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +50,7 @@ continue: finished lines are kept in OUTPUT.shards.
 Sequence-level distillation and, with search.n_best=, interpolation: Kim & Rush (2016)."""
 
 FILES = ("train.src", "train.tgt")
+COLUMNS = re.compile(r"\t|^\d+ \|\|\| ")  # of other programs: a score, or the number of an n-best list
 TEACHER = "translation of the teacher"
 Rows = Iterator[tuple[Pair, Sequence[str]]]
 """Each pair with its translations."""
@@ -137,7 +139,8 @@ def _finished(options: DistillOptions, file: str) -> Rows:
     try:
         rows = zip(iterate_pairs(options.src, options.tgt), written_translations(read_lines(file), file), strict=True)
         for row, (pair, texts) in enumerate(rows):
-            if any(text.count("\t") > pair.source.count("\t") for text in texts):  # which a translation keeps
+            columns = len(COLUMNS.findall(pair.source))  # which a translation keeps
+            if any(len(COLUMNS.findall(text)) > columns for text in texts):
                 raise other_columns(file, row)
             yield pair, texts
     except ValueError:

@@ -28,7 +28,7 @@ NUMBER = r"-?(?:\d+\.\d{6}|inf)"
 WRITTEN = {
     "listed": LazyPattern(rf"(?P<row>\d+) \|\|\| (?P<text>(?:(?! \|\|\| ).)*) \|\|\| {NUMBER}"),
     "scored": LazyPattern(rf"{NUMBER}\t(?P<text>.*)"),
-    "plain": LazyPattern(r"(?P<text>(?!\d+ \|\|\| ).*)"),
+    "plain": LazyPattern("(?P<text>.*)"),
 }
 """The lines that ``output_lines`` yields: of an n-best list, with a score, or plain."""
 ScoreColumn = bool | Literal["confidence"]
@@ -236,7 +236,7 @@ def written_translations(lines: Iterable[str], name: str) -> Iterator[list[str]]
 def _written_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, str]]:
     kind: str | None = None
     for row, line in enumerate(lines):
-        kind = kind or next((kind for kind, pattern in WRITTEN.items() if pattern.fullmatch(line)), "plain")
+        kind = kind or next((kind for kind, pattern in WRITTEN.items() if pattern.fullmatch(line)))
         match = WRITTEN[kind].fullmatch(line)
         if match is None:
             raise other_columns(name, row)

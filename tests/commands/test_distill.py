@@ -74,8 +74,8 @@ def test_of_a_finished_list_the_nearest_translation_is_taken(files: Path, call: 
 
 
 @pytest.mark.parametrize("score", ["", "-0.500000\t"])
-@pytest.mark.parametrize("line", ["12\t13", "0.123456\t7"])
-def test_a_translation_may_have_the_tabs_of_its_source(line: str, score: str, files: Path, call: Call) -> None:
+@pytest.mark.parametrize("line", ["12\t13", "0.123456\t7", "1 ||| 2 ||| 3"])
+def test_a_translation_may_have_the_columns_of_its_source(line: str, score: str, files: Path, call: Call) -> None:
     for name in ("src", "tgt"):
         write_lines(name, ["one", line])
     write_lines("out", [score + "one", score + line])
