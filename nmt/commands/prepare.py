@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from nmt.commands.options import command
 from nmt.commands.streams import require_stdout
@@ -15,7 +15,7 @@ from nmt.errors import counted, print_message
 from nmt.files.atomic import create_folder
 from nmt.settings.arguments import Count
 from nmt.settings.build import build, problems
-from nmt.training.settings import TextSettings
+from nmt.training.settings import DATA, TextSettings
 
 if TYPE_CHECKING:
     from nmt.text.prepare import Prepared
@@ -39,6 +39,7 @@ To train on the folder: nmt-train data=prepared data.folder=data/mine"""
 class PrepareOptions(TextSettings):
     """The settings in conf/prepare.yaml."""
 
+    data: Annotated[DataSettings, DATA]
     output: str
     workers: Count
     trust: list[str]
@@ -53,39 +54,28 @@ def read_prepare(arguments: list[str]) -> PrepareOptions:
 
 @command(HELP, read_prepare)
 def prepare(options: PrepareOptions) -> None:
-    """Write tokenizers and corpora."""
+    """Write tokenizers and corpora into the new folder, which appears only if everything succeeds."""
     require_stdout()
-    print("\n".join(_prepare_into(Path(options.output), options)))
+    from nmt.text.prepare import prepare as prepare_text
+
+    data, output = options.data, Path(options.output)
+    with create_folder(output) as folder:
+        pairs = load_pairs(data, trust=options.trust)
+        prepared = prepare_text(pairs, data, options.tokenizer, folder, workers=options.workers)
+        summary = [*_summary(prepared, output, data.block)]  # while the corpora are where they were written
+    print("\n".join(summary))
 
 
 def _problems(config: dict[str, Any]) -> Iterator[str]:
     """Yield one message per problem with the settings."""
-    data, trust = config.get("data"), config.get("trust")
+    data = config.get("data")
     if isinstance(data, Mapping) and is_prepared(data):
         yield "data=prepared: is already prepared; set data=text and give text files, or train on it with nmt-train"
-        return
-    trust = trust if isinstance(trust, list) else []
-    if faults := [*problems(config, PrepareOptions, "", trust)]:
+    elif faults := [*problems(config, PrepareOptions)]:
         yield from faults
-        return
-    options = build(PrepareOptions, config)
-    assert isinstance(options.data, DataSettings)
-    yield from source_problems(options.data, needed=("train",), trust=trust)
-
-
-def _prepare_into(folder: Path, options: PrepareOptions) -> list[str]:
-    """Prepare the data into the new folder ``folder``, which appears only if everything succeeds.
-
-    Returns the summary, which has to be made while the corpora are where they were written.
-    """
-    from nmt.text.prepare import prepare as prepare_text
-
-    data = options.data
-    assert isinstance(data, DataSettings)
-    with create_folder(folder) as temporary:
-        pairs = load_pairs(data, trust=options.trust)
-        prepared = prepare_text(pairs, data, options.tokenizer, temporary, workers=options.workers)
-        return [*_summary(prepared, folder, data.block)]
+    else:
+        options = build(PrepareOptions, config)
+        yield from source_problems(options.data, needed=("train",), trust=options.trust)
 
 
 def _summary(prepared: Prepared, folder: Path, data: Mapping[str, Any]) -> Iterator[str]:

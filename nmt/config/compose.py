@@ -165,10 +165,8 @@ def _schema(config: Mapping[str, Any]) -> type[Train]:
 
 def train_problems(config: dict[str, Any]) -> list[str]:
     """Return all problems of a training configuration; conflicts are only looked for if every key is valid."""
-    stored = config.get("trust")
-    trust = [name for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
     schema = _schema(config)
-    return list(problems(config, schema, "", trust)) or list(conflicts(config, schema))
+    return list(problems(config, schema)) or list(conflicts(config, schema))
 
 
 def _ignored_tokenizer(config: Mapping[str, Any], arguments: Sequence[str]) -> Iterator[str]:

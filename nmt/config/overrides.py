@@ -204,7 +204,7 @@ def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> 
     for key in values:
         if _takes_number(schema, key):
             put(config, key, parse_value(values[key], None))  # also where the default is text
-    faults = [located(problem, name, choices, [config_dir()]) for problem in problems(config, schema, "")]
+    faults = [located(problem, name, choices, [config_dir()]) for problem in problems(config, schema)]
     if faults := faults or [*_unused(schema, config, overrides, file)]:
         raise UserError(*faults)
     if config.get("output") == "-" and "input" not in config:

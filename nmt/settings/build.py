@@ -45,12 +45,16 @@ class ModelSettings:
 MODEL_GROUPS = tuple(item.name for item in fields(ModelSettings))
 
 
-def problems(value: Any, schema: Any, key: str, trust: Sequence[str] = ()) -> Iterator[str]:
-    """Yield one message for each mismatch between ``value``, found at the dotted ``key``, and the type ``schema``.
+def problems(config: Mapping[str, Any], schema: type) -> Iterator[str]:
+    """Yield one message for each mismatch between a configuration and the dataclass ``schema``.
 
-    A plug-in's annotations may contain types that cannot be checked, such as ``dict``: any value is accepted there.
+    Its own ``trust`` names the packages from which plug-ins may be loaded, so a schema with plug-ins is for the user's
+    configurations only. A plug-in's annotations may contain types that cannot be checked, such as ``dict``: any value
+    is accepted there.
     """
-    yield from ConfigCheck(trust).problems(value, schema, key)
+    trust = config.get("trust")
+    packages = [name for name in trust if isinstance(name, str)] if isinstance(trust, list) else []
+    yield from ConfigCheck(packages).problems(config, schema, "")
 
 
 @dataclass(frozen=True)

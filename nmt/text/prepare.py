@@ -164,7 +164,7 @@ def read_settings(folder: Path) -> PreparedSettings:
         stored: dict[str, Any] = read_json(folder / SETTINGS_FILE)
         require_format(stored.get("format"), FORMAT, name=folder / SETTINGS_FILE, fix=FIX)
         content = {key: value for key, value in stored.items() if key != "checksum"}
-        valid = stored.get("checksum") == settings_checksum(content) and not any(problems(stored, PreparedSettings, ""))
+        valid = stored.get("checksum") == settings_checksum(content) and not any(problems(stored, PreparedSettings))
         counted_files = {f"{part}.arrow" for part in stored["pair_counts"]}
         valid = valid and counted_files >= stored["checksums"].keys() - {*TOKENIZER_FILES}
         # An interpolation in a name of a file would be replaced when it is saved in config.yaml.

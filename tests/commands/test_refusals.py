@@ -135,6 +135,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         (f"{TRAIN} data=txt", "data=txt: "),
         (f"{TRAIN} data._target_=os.walk", "data._target_=os.walk: "),
         (f"{TRAIN} trust=null", "trust=null: "),
+        (f"{TRAIN} trust=[1]", "trust[0]=1: "),
         ("output=mine data=prepared", "data=prepared: "),
         (f"{TRAIN} output=src", "output=src: "),
         (f"{TRAIN} output=src/mine", "src: "),

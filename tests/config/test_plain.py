@@ -33,7 +33,7 @@ SCHEMAS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
 def test_settings_equal_those_of_hydra(name: str) -> None:
     schema, words = SCHEMAS[name]
-    hydra = build(schema, compose_config(name, words.split(), lambda config: problems(config, schema, "")))
+    hydra = build(schema, compose_config(name, words.split(), lambda config: problems(config, schema)))
     assert repr(read_options(name, schema, words.split())) == repr(hydra)  # 1 is not 1.0
 
 

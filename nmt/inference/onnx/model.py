@@ -178,7 +178,7 @@ class _Export:
             content = read_json(self.folder / ABOUT)
         except (OSError, ValueError):
             return None
-        if not isinstance(content, dict) or content.get("format") != FORMAT or any(problems(content, About, "")):
+        if not isinstance(content, dict) or content.get("format") != FORMAT or any(problems(content, About)):
             return None
         about = build(About, content)
         model = self.root / MODEL_FILE
