@@ -146,9 +146,9 @@ def write_lines(path: str | Path, lines: Iterable[str], *, durable: bool = False
             text.detach()  # flushes; the file stays open
 
 
-def write_bytes(path: Path, content: bytes, *, durable: bool = False) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
     """Write ``content`` to ``path`` atomically; see ``replace_file``."""
-    with replace_file(path, durable=durable) as file:
+    with replace_file(path) as file:
         file.write(content)
 
 
@@ -207,30 +207,25 @@ def lock_folder(folder: Path, *, busy: str = BUSY) -> Iterator[None]:
         lock.release()
 
 
-class Records:
-    """Results of finished work in the files of ``folder``, so that a killed command can continue.
+def save_record(file: Path, key: Any, record: Any) -> None:
+    """Write the result of finished work atomically, so that a killed command can continue.
 
-    A file has two lines: a header with key and checksum, and the data. A key holds everything that the data depend on.
-    A record of another key, or a damaged one, counts as missing.
+    A file has two lines: a header with key and checksum, and the data. The key holds everything that the data depend
+    on. Raises UserError if the file cannot be written, for example on a full disk.
     """
+    content = json.dumps(record).encode()
+    header = json.dumps({"key": key, "checksum": checksum(content)}).encode()
+    make_folder(file.parent)
+    write_bytes(file, header + b"\n" + content)
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
 
-    def save(self, name: str, key: Any, record: Any, *, durable: bool = False) -> None:
-        """Write a record atomically. Raises UserError if that fails, for example on a full disk."""
-        content = json.dumps(record).encode()
-        header = json.dumps({"key": key, "checksum": checksum(content)}).encode()
-        make_folder(self.folder)
-        write_bytes(self.folder / name, header + b"\n" + content, durable=durable)
-
-    def load(self, name: str, key: Any) -> Any:
-        """Return a record, or None if it is missing. Tuples were stored as lists."""
-        try:
-            with open_regular(self.folder / name) as file:
-                header = json.loads(file.readline())
-                content = file.read()
-            expected = {"key": json.loads(json.dumps(key)), "checksum": checksum(content)}
-            return json.loads(content) if header == expected else None
-        except (OSError, ValueError, RecursionError):
-            return None
+def load_record(file: Path, key: Any) -> Any:
+    """Return the record in a file, None if it is missing, damaged, or of another key. Tuples were stored as lists."""
+    try:
+        with open_regular(file) as stream:
+            header = json.loads(stream.readline())
+            content = stream.read()
+        expected = {"key": json.loads(json.dumps(key)), "checksum": checksum(content)}
+        return json.loads(content) if header == expected else None
+    except (OSError, ValueError, RecursionError):
+        return None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.errors import counted, print_message
-from nmt.files.atomic import Records, own_folder
+from nmt.files.atomic import load_record, own_folder, save_record
 from nmt.files.checksum import fingerprint
 from nmt.inference.engines import LoadSettings
 from nmt.inference.ensemble import members
@@ -65,9 +65,8 @@ class TranslateShard:
         return fingerprint([__version__, glossary, asdict(self) | {"model": "", "folder": "", "settings": settings}])
 
     def __call__(self, shard: Shard) -> Done:
-        records = Records(self.folder)
-        record = f"{shard.number:08d}.shard", fingerprint([self.key, shard.first, shard.lines])
-        if (stored := records.load(*record)) is not None:
+        record = self.folder / f"{shard.number:08d}.shard", fingerprint([self.key, shard.first, shard.lines])
+        if (stored := load_record(*record)) is not None:
             return Done(*stored)
         failures: list[tuple[int, str]] = []
         before = self._translator.split_lines
@@ -82,7 +81,7 @@ class TranslateShard:
         split_lines = self._translator.split_lines - before
         lost = [(row, best.lost) for row, best in enumerate(translations) if best.lost]
         done = Done(len(shard.lines), output, links, sorted(failures + cuts(translations)), lost, split_lines)
-        records.save(*record, done)
+        save_record(*record, done)
         return done
 
     @cached_property

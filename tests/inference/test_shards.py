@@ -12,7 +12,7 @@ from builders import LUONG, call_before, expect_error, save_random, tiny_config
 from inference.random_translators import TOKENIZER
 
 from nmt.errors import UserError
-from nmt.files.atomic import Records
+from nmt.inference import shards
 from nmt.inference.engines import LoadSettings
 from nmt.inference.shards import TranslateShard, model_fingerprints, shard_results
 from nmt.inference.translation import output_lines
@@ -35,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def translated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Numbers of the shards that were translated and stored."""
     numbers: list[int] = []
-    call_before(monkeypatch, Records, "save", lambda _, name, *rest: numbers.append(int(name[:8])))
+    call_before(monkeypatch, shards, "save_record", lambda file, *_: numbers.append(int(file.stem)))
     return numbers
 
 
