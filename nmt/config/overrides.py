@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType
@@ -201,9 +200,6 @@ def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> 
     config = _load(file, overrides, choices)
     values = {key: text for key, text in overrides.items() if key not in choices}
     apply_values(config, values)
-    for key in values:
-        if _takes_number(schema, key):
-            put(config, key, parse_value(values[key], None))  # also where the default is text
     faults = [located(problem, name, choices, [config_dir()]) for problem in problems(config, schema)]
     if faults := faults or [*_unused(schema, config, overrides, file)]:
         raise UserError(*faults)
@@ -213,14 +209,6 @@ def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> 
         if config.get(key) == "-" and NoneType in get_args(type_hints(schema)[key]):
             config[key] = None  # stdin or stdout, as for other Unix commands
     return build(schema, config)
-
-
-def _takes_number(schema: type[Any], key: str) -> bool:
-    """Return whether the setting at the dotted key may be a number or something else, such as ``keep``."""
-    hint: Any = schema
-    for name in key.split("."):
-        hint = type_hints(hint).get(name) if is_dataclass(hint) else None
-    return not {int, float}.isdisjoint(get_args(hint))
 
 
 def _load(file: Path, overrides: Mapping[str, str], choices: dict[str, str]) -> dict[str, Any]:

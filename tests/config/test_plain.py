@@ -81,6 +81,6 @@ def test_setting_without_effect_is_refused() -> None:
 
 def test_the_last_value_of_a_key_counts() -> None:
     words = ["model=a", "search=beam", "search.n_best=2", "model=b", "search=beam", "input=-"]
-    assert read_options("export", ExportOptions, ["model=2024", "shortlist=5"]).shortlist == 5  # or text, by default
+    assert read_options("export", ExportOptions, ["model=2024", "shortlist=5"]).shortlist == 5
     options = read_options("translate", TranslateOptions, words)
     assert (options.model, options.search.n_best, options.input) == ("b", 2, None)
