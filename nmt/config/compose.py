@@ -56,14 +56,6 @@ class Composed(NamedTuple):
     folders: list[Path]
 
 
-class Overrides(NamedTuple):
-    """Overrides of the command line: ``group=choice`` as Hydra writes it, and the text of each single key."""
-
-    choices: list[str]
-    values: dict[str, str]
-    folders: list[Path]
-
-
 def train_config(arguments: Sequence[str], *, resumed: Path | None = None) -> Train:
     """Return the checked settings of a training run: see ``compose_train``."""
     config = compose_train(arguments, resumed=resumed)
@@ -182,8 +174,11 @@ def to_yaml(config: Mapping[str, Any] | Train) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(plain(config)))
 
 
-def read_overrides(arguments: Sequence[str]) -> Overrides:
-    """Return the arguments as overrides. Raises UserError for everything that is not a setting."""
+def _overrides(arguments: Sequence[str]) -> tuple[list[str], dict[str, str], list[Path]]:
+    """Return each ``group=choice``, the text of each single key, and the folders of the YAML files.
+
+    Raises UserError for everything that is not a setting.
+    """
     folders = [config_dir()]
     settings = []
     for argument in join_options(arguments):
@@ -206,7 +201,7 @@ def read_overrides(arguments: Sequence[str]) -> Overrides:
             choices.append(argument)
         else:
             values[key.lstrip("+")] = value
-    return Overrides(choices, values, folders)
+    return choices, values, folders
 
 
 def join_options(arguments: Sequence[str]) -> list[str]:
@@ -224,7 +219,7 @@ def composed_tree(name: str, arguments: Sequence[str]) -> Composed:
 
     Raises UserError for what Hydra cannot compose.
     """
-    choices, values, folders = read_overrides(arguments)
+    choices, values, folders = _overrides(arguments)
     pairs = [choice.lstrip("+").split("=", 1) for choice in choices]
     if wrong := [problem for group, choice in pairs if (problem := unknown_choice(group, choice, folders))]:
         raise UserError(*wrong)
