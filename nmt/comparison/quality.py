@@ -25,15 +25,15 @@ SIGNIFICANT = 0.05  # p-values below are marked
 AT_ONCE = 256  # test sentences whose alignments are in RAM at once
 
 
-def length_groups(lengths: Sequence[int], count: int = GROUPS) -> dict[str, list[int]]:
-    """Return the indices of up to ``count`` groups of lengths, from short to long, by their range, such as ``3–9``.
+def length_groups(lengths: Sequence[int]) -> dict[str, list[int]]:
+    """Return the indices of up to ``GROUPS`` groups of lengths, from short to long, by their range, such as ``3–9``.
 
     The groups are about equally large. Equal lengths are in the same group.
     """
     ordered = sorted(lengths)
     groups: dict[str, list[int]] = {}
     before = -1
-    for high in sorted({ordered[max(0, round(len(ordered) * part / count) - 1)] for part in range(1, count + 1)}):
+    for high in sorted({ordered[max(0, round(len(ordered) * part / GROUPS) - 1)] for part in range(1, GROUPS + 1)}):
         rows = [row for row, length in enumerate(lengths) if before < length <= high]
         low = min(lengths[row] for row in rows)
         groups[f"{low}–{high}" if low < high else f"{high}"] = rows
@@ -151,20 +151,20 @@ def difference_text(tests: Sequence[Difference], *, marked: bool) -> str:
 
 
 def paired_bootstrap(
-    baseline: list[str], system: list[str], references: list[str], *, tokenizer: str = DEFAULT, samples: int = SAMPLES
+    baseline: list[str], system: list[str], references: list[str], *, tokenizer: str = DEFAULT
 ) -> dict[str, Difference]:
     """Return the difference in ``bleu`` and ``chrf`` between two systems that translated the same lines.
 
     This is sacrebleu's paired bootstrap resampling (Koehn 2004, Statistical Significance Tests for Machine Translation
     Evaluation). Its p-value is that of one direction, so it is doubled: among equally good systems, 8 % had p < 0.05.
-    For equal scores, p is 1: its estimate for equal translations, 1 / (samples + 1), would look significant.
+    For equal scores, p is 1: its estimate for equal translations, 1 / (``SAMPLES`` + 1), would look significant.
     """
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.significance import PairedTest
 
     metrics: dict[str, Any] = {"bleu": bleu_metric(tokenizer), "chrf": CHRF()}
     systems: list[Any] = [("baseline", baseline), ("system", system)]
-    _, scores = PairedTest(systems, metrics, [references], test_type="bs", n_samples=samples)()
+    _, scores = PairedTest(systems, metrics, [references], test_type="bs", n_samples=SAMPLES)()
     results: list[Any] = [pair for name, pair in scores.items() if name != "System"]  # in the order of the metrics
     return {
         key: Difference(

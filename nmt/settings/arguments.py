@@ -336,12 +336,12 @@ def is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ in missing or (isinstance(value, Real) and value != value)
 
 
-def suggestion(word: str, choices: Any, *, before: str = "") -> str:
-    """Return "; did you mean X?", or nothing where no choice is similar. ``before`` is written before the choice."""
+def suggestion(word: str, choices: Any) -> str:
+    """Return "; did you mean X?", or nothing where no choice is similar."""
     from difflib import get_close_matches  # for messages only
 
     choices = list(choices)
     near = [choice for choice in choices if choice.lower() == word.lower()] or get_close_matches(
         word, choices, n=1, cutoff=0.6
     )
-    return f"; did you mean {before}{near[0]}?" if near else ""
+    return f"; did you mean {near[0]}?" if near else ""

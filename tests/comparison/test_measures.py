@@ -16,6 +16,7 @@ from nmt.comparison.figures import draw_pareto, pareto_front, timed_points
 from nmt.comparison.models import FinishedRun, Model
 from nmt.comparison.models import TestSet as Texts
 from nmt.comparison.quality import (
+    GROUPS,
     Difference,
     alignment_entropies,
     differences,
@@ -55,11 +56,10 @@ def test_repetition_counts_bigrams_that_occurred_before_in_the_line(
 
 
 @pytest.mark.parametrize("lengths", [[3], [4, 4, 4], [1, 2, 2, 2, 9], [*range(40)], [7, 1, 30, 2, 2, 5, 11, 11, 11]])
-@pytest.mark.parametrize("count", [1, 3, 4])
-def test_groups_of_lengths_hold_each_sentence_once_in_order(lengths: list[int], count: int) -> None:
-    groups = length_groups(lengths, count)
+def test_groups_of_lengths_hold_each_sentence_once_in_order(lengths: list[int]) -> None:
+    groups = length_groups(lengths)
     assert sorted(row for rows in groups.values() for row in rows) == [*range(len(lengths))]
-    assert all(groups.values()) and len(groups) <= count
+    assert all(groups.values()) and len(groups) <= GROUPS
     ends = [end for rows in groups.values() for end in (min(lengths[r] for r in rows), max(lengths[r] for r in rows))]
     assert ends == sorted(ends) and all(high < low for high, low in zip(ends[1:-1:2], ends[2::2], strict=True))
     names = zip(ends[::2], ends[1::2], strict=True)
@@ -67,7 +67,7 @@ def test_groups_of_lengths_hold_each_sentence_once_in_order(lengths: list[int], 
 
 
 def test_groups_of_different_lengths_are_equally_large() -> None:
-    assert [*map(len, length_groups(range(40), 4).values())] == [10, 10, 10, 10]
+    assert [*map(len, length_groups(range(40)).values())] == [10, 10, 10, 10]
 
 
 def test_tables_keep_every_cell(tmp_path: Path) -> None:
