@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nmt.alignment.aer import AER_METHOD, SIGNATURES, LostWords, alignment_scores, read_both
 from nmt.commands.options import (
@@ -20,14 +19,12 @@ from nmt.commands.options import (
     warn_of_line,
 )
 from nmt.commands.streams import require_stdout
-from nmt.data.links import Links
+from nmt.data.text_files import read_gold, read_pairs
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
-from nmt.inference.scores import EvaluationSettings, ignore_case
+from nmt.inference.scores import EvaluationSettings, choose_tokenizer, corpus_scores, ignore_case, print_hints
+from nmt.inference.translation import NUMBER
 from nmt.search.options import SearchOptions
-
-if TYPE_CHECKING:
-    from nmt.inference.translator import Translator
 
 HELP = """nmt-evaluate: score translations against references with BLEU, chrF, TER and alignment error rate (AER).
 
@@ -113,10 +110,6 @@ def _score_link_file(options: EvaluateOptions) -> dict[str, Any]:
 
 def _score_texts(options: EvaluateOptions) -> dict[str, Any]:
     """Return the scores of translations of a file or of a model."""
-    from nmt.data.text_files import read_gold, read_pairs
-    from nmt.inference.scores import choose_tokenizer, corpus_scores, print_hints
-    from nmt.inference.translation import NUMBER
-
     source = options.src if options.hypotheses is None else options.hypotheses
     assert source is not None and options.tgt is not None
     pairs = read_pairs(source, options.tgt)
@@ -134,7 +127,13 @@ def _score_texts(options: EvaluateOptions) -> dict[str, Any]:
             _ = translator.trained  # links need torch: if it is missing, the error comes before the translations
         translations = translate_lines(translator, texts, options.search, on_failure=warn_of_line(source, EMPTY))
         if golds is not None:
-            of_model = _model_link_scores(translator, texts, references, golds, options)
+            from nmt.inference.forced_decoding import forced_links
+
+            lost = LostWords({"source": source, "target": options.tgt})
+            warn = warn_of_line(source, "it is not aligned")
+            links = forced_links(translator, texts, references, on_failure=warn, on_lost=lost.add)
+            lost.warn()
+            of_model = alignment_scores(links, golds)._asdict()
         lowercase = ignore_case(options.lowercase, trained_on_lowercase=translator.lowercase)
         tokenizer = tokenizer or translator.score_tokenizer
         texts = [translation.text for translation in translations]
@@ -149,20 +148,3 @@ def _score_texts(options: EvaluateOptions) -> dict[str, Any]:
         "tokenizer": choice.tokenizer,
         "signatures": {**scores.signatures, **SIGNATURES, "aer": AER_METHOD},
     }
-
-
-def _model_link_scores(
-    translator: Translator,
-    sources: Sequence[str],
-    targets: Sequence[str],
-    golds: Sequence[Links],
-    options: EvaluateOptions,
-) -> dict[str, Any]:
-    """Return the scores of the links of the force-decoded references."""
-    from nmt.inference.forced_decoding import forced_links
-
-    lost = LostWords({"source": str(options.src), "target": str(options.tgt)})
-    warn = warn_of_line(str(options.src), "it is not aligned")
-    links = forced_links(translator, sources, targets, on_failure=warn, on_lost=lost.add)
-    lost.warn()
-    return alignment_scores(links, golds)._asdict()
