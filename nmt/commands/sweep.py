@@ -22,7 +22,7 @@ from nmt.config.overrides import INSIDE, UNRELATED, key_of, name_problems, read_
 from nmt.config.runs import START_FILE, changed_settings, changed_since_start, origin, start_models, train_or_resume
 from nmt.data.sources import PreparedData, missing_files
 from nmt.errors import Interrupted, UserError, print_message
-from nmt.files.atomic import own_folder, require_own
+from nmt.files.atomic import LOCK_FILE, own_folder, require_own
 from nmt.files.checksum import changed_names, fingerprint
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CONFIG_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
@@ -179,7 +179,7 @@ def _check(jobs: Sequence[Job], folder: Path, needed: Sequence[str]) -> list[dic
     problems: dict[str, list[str]] = {}
     for job in jobs:
         try:
-            require_own(job.folder, known=(START_FILE,))
+            require_own(job.folder, marks=(LOCK_FILE, START_FILE))
             config = _job_config(job)
             models.append(start_models(plain(config)))
             data = config.data

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
@@ -90,16 +91,11 @@ def replace_folder(path: Path, *, mark: str) -> Iterator[Path]:
     that each folder of its kind has.
     """
 
-    def require_mark() -> None:
-        names = sorted(os.listdir(path)) if os.path.lexists(path) else []  # of a file: an error
-        if names and mark not in names:
-            raise UserError(f"{path}: holds {names[0]}, but no {mark}, and would be replaced; rename it")
-
-    with _write_errors(path):
-        require_mark()
+    require = partial(require_own, path, fix="rename it, or it would be replaced", marks=(mark,))
+    require()
     with _new_folder(path) as new:
         yield new
-        require_mark()
+        require()
         old = new.with_name("old")
         # A folder cannot replace a full one in one step, so the old one is renamed first and deleted last.
         if path.exists():
@@ -162,14 +158,14 @@ def compressed(file: BinaryIO, path: str | Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def require_own(folder: Path, *, fix: str = FIX, known: Collection[str] = ()) -> None:
-    """Raise UserError if ``folder`` holds files, but neither a lock nor a ``known`` file: they are the user's.
+def require_own(folder: Path, *, fix: str = FIX, marks: Collection[str] = (LOCK_FILE,)) -> None:
+    """Raise UserError if ``folder`` holds files, but none of the ``marks`` of a command: they are the user's.
 
     ``fix`` says what the user can do.
     """
     with _write_errors(folder):
-        names = sorted(os.listdir(folder)) if os.path.lexists(folder) else []
-    if names and {LOCK_FILE, *known}.isdisjoint(names):
+        names = sorted(os.listdir(folder)) if os.path.lexists(folder) else []  # of a file: an error
+    if names and set(marks).isdisjoint(names):
         raise UserError(f"{folder}: holds {names[0]}, which this command has not written; {fix}")
 
 
