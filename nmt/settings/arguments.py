@@ -136,11 +136,6 @@ class TypeCheck:
         """Return the value as messages show it."""
         return f"{value!r:.80}"
 
-    def group(self, value: Any, schema: type, key: str) -> Iterator[str]:
-        """Yield one message for each problem of a group of keys, found at ``key``: a dataclass or TypedDict."""
-        hints = type_hints(schema, include_extras=True)
-        yield from self.keys(value, hints, optional_keys(schema), key)
-
     def keys(self, value: Any, hints: Mapping[str, Any], optional: Container[str], key: str) -> Iterator[str]:
         """Yield the problems of a group whose keys have the types ``hints``."""
         if not isinstance(value, Mapping):
@@ -200,12 +195,8 @@ class TypeCheck:
             yield from self.problems(item, kind, f"{name}[{index}]")
 
     def _mapping(self, value: Any, schema: Any, name: str) -> Iterator[str]:
-        if not isinstance(value, Mapping):
-            yield f"{name}={self.show(value)}: must be a group of keys"
-            return
         kind = int if get_origin(schema) is Counter else get_args(schema)[1]
-        for key, item in value.items():
-            yield from self.problems(item, kind, f"{name}.{key}")
+        yield from self.keys(value, dict.fromkeys(value, kind) if isinstance(value, Mapping) else {}, (), name)
 
 
 def optional_keys(schema: type) -> frozenset[str]:
@@ -262,7 +253,9 @@ def parameters_of(target: Callable[..., Any]) -> Parameters:
 def _with_constructors_of_rest(target: Callable[..., Any]) -> list[Any]:
     """Return the class or function, and the base constructors to which it passes ``**rest`` on, nearest first."""
     functions: list[Any] = [target]
-    for constructor in base_constructors(target):
+    classes = target.__mro__[:-1] if isinstance(target, type) else ()
+    constructors = [vars(base)["__init__"] for base in classes if "__init__" in vars(base)]
+    for constructor in constructors[1:]:  # those that ``super().__init__`` calls
         if not _takes_rest(functions[-1]):
             break
         functions.append(constructor)
@@ -271,12 +264,6 @@ def _with_constructors_of_rest(target: Callable[..., Any]) -> list[Any]:
 
 def _takes_rest(function: Callable[..., Any]) -> bool:
     return any(item.kind is item.VAR_KEYWORD for item in inspect.signature(function).parameters.values())
-
-
-def base_constructors(target: Callable[..., Any]) -> list[Any]:
-    """Return the constructors that the ``super().__init__`` of a class calls, nearest first."""
-    classes = target.__mro__[:-1] if isinstance(target, type) else ()
-    return [vars(base)["__init__"] for base in classes if "__init__" in vars(base)][1:]
 
 
 def text_list(values: Any, name: str, *, what: str = "lines") -> list[str]:

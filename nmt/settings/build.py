@@ -71,7 +71,7 @@ class ConfigCheck(TypeCheck):
             plugins = [self.plugin]  # constructs a part, such as the attention inside another one
         if is_dataclass(schema) or is_typeddict(schema):
             assert isinstance(schema, type)
-            yield from self.group(value, schema, name)
+            yield from self.keys(value, type_hints(schema, include_extras=True), optional_keys(schema), name)
         elif plugins:
             yield from self._plugin(value, plugins[0], name)
         else:

@@ -106,12 +106,13 @@ def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Cal
     return plugin  # type: ignore[no-any-return]
 
 
-def locate_all(block: Block, point: PluginPoint, *, trust: Sequence[str] = ()) -> None:
-    """Raise UserError if ``locate`` refuses the target of the block, or of a block inside it."""
+def locate_all(block: Block, point: PluginPoint, *, trust: Sequence[str]) -> Callable[..., Any]:
+    """Return the target of the block. Raises UserError if ``locate`` refuses it, or that of a block inside it."""
     target = locate(block["_target_"], point, trust=trust)
     for key, value in block.items():
         if _is_block(value):
             locate_all(value, _point_inside(target, key, point), trust=trust)
+    return target
 
 
 def _point_inside(target: Callable[..., Any], key: str, point: PluginPoint) -> PluginPoint:
@@ -127,8 +128,7 @@ def construct(block: Block, point: PluginPoint, *, trust: Sequence[str] = (), **
     A key of the block overrides a supplied value. Raises UserError before anything is called if one of the blocks has a
     target that ``locate`` refuses.
     """
-    locate_all(block, point, trust=trust)
-    target = locate(block["_target_"], point, trust=trust)
+    target = locate_all(block, point, trust=trust)
     accepted = parameters_of(target)
     settings = {
         key: partial(construct, value, _point_inside(target, key, point), trust=trust, **supplied)
@@ -141,7 +141,7 @@ def construct(block: Block, point: PluginPoint, *, trust: Sequence[str] = (), **
     return target(**{**wanted, **settings})
 
 
-def setting(block: Mapping[str, Any], key: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Any:
+def setting(block: Mapping[str, Any], key: str, point: PluginPoint, *, trust: Sequence[str]) -> Any:
     """Return the block's value of ``key``, or the default of its class; None where the class has no such key."""
     if key in block:
         return block[key]
