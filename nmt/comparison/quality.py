@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -76,7 +77,7 @@ def repetition_rate(lines: Sequence[str], tokenizer: str = DEFAULT) -> float:
     total = repeated = 0
     for line in lines:
         words = split_words(split(line))
-        bigrams = [*zip(words, words[1:], strict=False)]
+        bigrams = [*pairwise(words)]
         total += len(bigrams)
         repeated += len(bigrams) - len(set(bigrams))
     return repeated / total if total else 0.0

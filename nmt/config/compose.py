@@ -124,7 +124,7 @@ def compose_config(name: str, arguments: Sequence[str], check: Check) -> dict[st
     wrong: all that Hydra cannot compose, or else all problems that ``check`` finds.
     """
     composed = composed_tree(name, arguments)
-    _raise(check(composed.config), name, composed, arguments)
+    _raise(check(composed.config), name, composed, arguments, composed.config, "")
     return composed.config
 
 
@@ -133,14 +133,14 @@ def _raise(
     name: str,
     composed: Composed,
     arguments: Sequence[str],
-    config: Mapping[str, Any] | None = None,
-    stored: str = "",
+    config: Mapping[str, Any],
+    stored: str,
 ) -> None:
     """Raise one UserError with all ``faults``, and the file of each: ``stored`` has what ``config`` changes."""
     lists = tuple(word for word in arguments if "," in word.partition("=")[2])
     lines = [
         f"{fault} ({stored})"
-        if config and value_at(config, key := UserError(fault).key) != value_at(composed.config, key)
+        if value_at(config, key := UserError(fault).key) != value_at(composed.config, key)
         else located(fault, name, composed.choices, composed.folders)
         for fault in faults
     ]
