@@ -70,12 +70,6 @@ def model_without_attention(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def short_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a model whose attention reads sources of at most 20 pieces."""
-    return save_model(tmp_path_factory.mktemp("low_rank"), "LowRankAttention", slots=3)
-
-
-@pytest.fixture(scope="session")
 def nested(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a model whose number of slots, up to 6, is chosen when it translates."""
     return save_model(tmp_path_factory.mktemp("nested"), "NestedMemoryAttention", slots=6)

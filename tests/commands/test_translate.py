@@ -190,8 +190,8 @@ def test_translation_of_a_very_long_line_is_cut_with_a_warning(model: Path, call
     assert error.startswith("warning: <stdin>:2: ") and error.count("\n") == 1
 
 
-def test_a_source_too_long_for_the_attention_is_named(short_model: Path, files: Path, call: Call) -> None:
-    """A model for up to 20 pieces. The second of the three lines is longer."""
+def test_a_source_too_long_for_the_attention_is_named(make_model: Callable[..., Path], files: Path, call: Call) -> None:
+    model = make_model("LowRankAttention", slots=3)  # for up to 20 pieces, of which the second line has more
     write_lines("src", ["a cat", "dog " * 30, "a cat"])
     write_lines("tgt", ["eine Katze", "Hund", "Katze"])
     write_lines("gold", ["0-0", "0-0 1-0", "0-0"])
@@ -200,12 +200,12 @@ def test_a_source_too_long_for_the_attention_is_named(short_model: Path, files: 
         (align, "src=src tgt=tgt", 1),
         (evaluate, "src=src tgt=tgt links=gold", 2),  # it is not translated, and not aligned
     ):
-        lines, error = call(command, f"model={short_model}", *words.split())
+        lines, error = call(command, f"model={model}", *words.split())
         assert error.count("warning: src:2: source of ") == count
         if command is not evaluate:
             assert [bool(line) for line in lines] == [True, False, True]
     page = f"<p>a<p>{'dog ' * 30}\n"
-    lines, error = call(translate, f"model={short_model}", "format=html", stdin=page.encode())
+    lines, error = call(translate, f"model={model}", "format=html", stdin=page.encode())
     assert lines[0].endswith(f"<p>{'dog ' * 30}") and "warning: <stdin>: sentence 2: source of " in error
 
 

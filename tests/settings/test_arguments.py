@@ -99,11 +99,6 @@ def test_wrong_argument_is_refused_by_name(kind: type[Any], name: str, wrong: li
         assert message.startswith(f"{kind.__name__}: {name}={value!r}: ") and problem in message
 
 
-@pytest.mark.parametrize("kind", CLASSES.values(), ids=CLASSES)
-def test_defaults_are_accepted(kind: type[Any]) -> None:
-    assert isinstance(kind(**supplied(kind)), nn.Module)
-
-
 def test_close_choices_are_suggested() -> None:
     inner = partial(LuongAttention, score="doot")
     assert refusal(lambda: MultiHeadAttention(**SIZES, inner=inner)).endswith("; did you mean dot?")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands.processes import run_python
 
 from nmt.system import machine
 from nmt.system.machine import cpu_quota, usable_cores
@@ -72,8 +71,7 @@ from nmt.commands.programs import _respect_quota
 _respect_quota()
 print(os.environ["OMP_NUM_THREADS"])  # which torch reads
 """
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    run = run_python(code)
     assert (run.stdout, run.stderr) == ("1\n", "threads: 1 of 8 cores, because the CPU quota is 1\n")
 
 
@@ -85,5 +83,4 @@ before = peak_memory_mb()
 bytearray(b"x") * 400_000_000
 print(peak_memory_mb() - before)
 """
-    grown = float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
-    assert 395 < grown < 405
+    assert 395 < float(run_python(code).stdout) < 405

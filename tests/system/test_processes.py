@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from commands.processes import ROOT, wait_until
 
 from nmt.errors import UserError
 from nmt.system.processes import run_tasks
@@ -54,13 +55,12 @@ def test_errors_of_a_worker_are_raised_here() -> None:
 
 
 PARENT = """
-import os, sys
+import os, time
 from nmt.system.processes import run_tasks
-from tests.system.test_processes import double
 
 def wait(task):
     os.write(1, f"{os.getpid()}\\n".encode())
-    double(-1)
+    time.sleep(1000)
 
 if __name__ == "__main__":
     list(run_tasks(wait, range(4), 2))
@@ -71,7 +71,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_their_parent(tmp_path: Path, stop: int) -> None:
     (tmp_path / "parent.py").write_text(PARENT)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(tmp_path / "parent.py")]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
         assert parent.stdout is not None
@@ -79,7 +79,4 @@ def test_workers_end_with_their_parent(tmp_path: Path, stop: int) -> None:
         assert len(children) == 2
         parent.send_signal(stop)
         parent.wait(timeout=30)
-    end = time.monotonic() + 30
-    while any(Path(f"/proc/{child}").exists() for child in children):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
