@@ -167,7 +167,7 @@ def group_runs(runs: Sequence[FinishedRun]) -> list[Model]:
     labels = [_label(group[0]) for group in groups]
     return [
         Model(
-            printable(label if label and labels.count(label) == 1 else str(group[0].folder)),  # may not be UTF-8
+            printable(label if label and labels.count(label) == 1 else str(group[0].folder)),
             sorted(group, key=lambda run: run.seed or 0),
         )
         for label, group in zip(labels, groups, strict=True)

@@ -133,9 +133,12 @@ def _write_errors(path: Path) -> Iterator[None]:
 
 
 def write_lines(path: str | Path, lines: Iterable[str], *, durable: bool = False) -> None:
-    """Write the lines to ``path`` atomically, compressed as its name says; see ``replace_file``."""
+    """Write the lines to ``path`` atomically, compressed as its name says; see ``replace_file``.
+
+    Names of files need not be UTF-8: what is not is written with escapes.
+    """
     with replace_file(path, durable=durable) as file, compressed(file, path) as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8", newline="\n")
+        text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="\n")
         try:
             text.writelines(f"{line}\n" for line in lines)
         finally:

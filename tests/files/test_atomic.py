@@ -186,6 +186,11 @@ def test_new_files_and_folders_have_the_usual_permissions(tmp_path: Path, mask: 
     assert modes == [0o666 & ~mask, 0o777 & ~mask, 0o666 & ~mask]
 
 
+def test_names_that_are_not_utf8_are_written_with_escapes(tmp_path: Path) -> None:
+    write_lines(tmp_path / "out", [os.fsdecode(b"r\xff"), "\u00fc"])
+    assert (tmp_path / "out").read_text("utf-8") == "r\\udcff\n\u00fc\n"
+
+
 def test_broken_pipe_is_left_to_the_command(tmp_path: Path) -> None:
     with pytest.raises(BrokenPipeError), replace_file(tmp_path / "out.txt"):
         raise BrokenPipeError
