@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 17  # that a cache holds
 END_BYTES = 1 << 20  # of an archive
+_sources: dict[str, tuple[Any, bytes]] = {}
+"""The ``__spec__`` of modules and their source, by file."""
 
 
 def checksum(content: Path | bytes) -> int:
@@ -96,8 +99,8 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     """
     trusted = tuple(f"{package}." for package in config.get("trust") or ())
     names = {target.rpartition(".")[0] for target in _targets(config) if target.startswith(trusted)}
-    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names}
-    return {"nmt": __version__} | {name: fingerprint(Path(file).read_bytes()) for name, file in files.items() if file}
+    sources = {name: _source(sys.modules.get(name)) for name in names}
+    return {"nmt": __version__} | {name: fingerprint(source) for name, source in sources.items() if source is not None}
 
 
 def code_files(config: Mapping[str, Any]) -> dict[str, bytes]:
@@ -106,11 +109,25 @@ def code_files(config: Mapping[str, Any]) -> dict[str, bytes]:
     used = [f"{package}." for package in config["trust"] if any(name.startswith(f"{package}.") for name in targets)]
     files: dict[str, bytes] = {}
     for name, module in [*sys.modules.items()]:
-        file = str(getattr(module, "__file__", None))
-        if file.endswith(".py") and f"{name}.".startswith(tuple(used)):
+        is_python = str(getattr(module, "__file__", None)).endswith(".py")
+        if is_python and f"{name}.".startswith(tuple(used)) and (source := _source(module)) is not None:
             end = "/__init__.py" if hasattr(module, "__path__") else ".py"
-            files[name.replace(".", "/") + end] = Path(file).read_bytes()
+            files[name.replace(".", "/") + end] = source
     return files
+
+
+def _source(module: ModuleType | None) -> bytes | None:
+    """Return the file of an imported module, as it was when this was called first; None for a module without a file.
+
+    A process goes on with the code that it has imported, although the file may be edited while a sweep trains. When a
+    module is loaded again, it gets another ``__spec__``.
+    """
+    file, spec = (getattr(module, name, None) for name in ("__file__", "__spec__"))
+    if file is None:
+        return None
+    if file not in _sources or _sources[file][0] is not spec:
+        _sources[file] = spec, Path(file).read_bytes()
+    return _sources[file][1]
 
 
 def stored_code(file: Path) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -214,6 +215,8 @@ def test_edited_module_of_a_trusted_package_is_named(tmp_path: Path, monkeypatch
     stored = stored_code(tmp_path / "code.json")
     assert [*stored] == ["nmt", "mine.attention"] and changed_names(stored, code_of(config)) == []
     (tmp_path / "mine.attention.py").write_text("edited = True\n")
+    assert code_of(config) == stored  # the code that this process has imported
+    sys.modules["mine.attention"].__spec__ = ModuleSpec("mine.attention", None)  # as importlib.reload
     assert changed_names({**stored, "nmt": "0"}, code_of(config)) == ["mine.attention", "nmt"]
     for damaged in ("[3]", "{"):
         (tmp_path / "code.json").write_text(damaged)
