@@ -123,15 +123,13 @@ def build(schema: type[Settings], value: Mapping[str, Any]) -> Settings:
 
 
 def _built(hint: Any, item: Any) -> Any:
-    kinds = (hint, *get_args(hint))  # of a union: its members
-    if isinstance(item, Mapping):
-        for kind in kinds:
-            if get_origin(kind) is dict:
-                return {key: _built(get_args(kind)[1], value) for key, value in item.items()}
-        group = next((kind for kind in kinds if isinstance(kind, type) and is_dataclass(kind)), None)
-        return item if group is None else build(group, item)
-    if isinstance(item, list) and any(get_origin(kind) is tuple for kind in kinds):
-        return tuple(item)
+    for kind in (hint, *get_args(hint)):  # of a union: its members
+        if isinstance(item, Mapping) and get_origin(kind) is dict:
+            return {key: _built(get_args(kind)[1], value) for key, value in item.items()}
+        if isinstance(item, Mapping) and isinstance(kind, type) and is_dataclass(kind):
+            return build(kind, item)
+        if isinstance(item, list) and get_origin(kind) is tuple:
+            return tuple(item)
     return item
 
 
