@@ -138,11 +138,7 @@ def write_lines(path: str | Path, lines: Iterable[str], *, durable: bool = False
     Names of files need not be UTF-8: what is not is written with escapes.
     """
     with replace_file(path, durable=durable) as file, compressed(file, path) as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="\n")
-        try:
-            text.writelines(f"{line}\n" for line in lines)
-        finally:
-            text.detach()  # flushes; the file stays open
+        stream.writelines(f"{line}\n".encode(errors="backslashreplace") for line in lines)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
