@@ -78,17 +78,9 @@ def serve(options: ServeOptions) -> None:
         config = uvicorn_config(options, folders, keys)
         host, port = listener.getsockname()[:2]
         print_message(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C ends")
-        import asyncio
-
         import uvicorn
 
-        from nmt.server.connections import LoopErrors
-
         class Server(uvicorn.Server):
-            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-                asyncio.get_running_loop().set_exception_handler(LoopErrors())
-                await super().startup(sockets)
-
             def handle_exit(self, sig: int, frame: FrameType | None) -> None:
                 if self.should_exit:  # the second signal ends the process at once, as in all commands
                     os._exit(128 + sig)

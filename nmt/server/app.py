@@ -30,6 +30,7 @@ from nmt.inference.bulk import Failure
 from nmt.inference.translation import LostTexts, Translation
 from nmt.search.options import SearchOptions
 from nmt.server.answers import CUT, MAX_WEIGHTS, Details, properties_of, require_few_weights, slots_problem
+from nmt.server.connections import LoopErrors
 from nmt.server.fields import (
     MAX_TEXTS,
     MOST,
@@ -148,13 +149,14 @@ class Server:
         return Starlette(
             routes=[Route(path, self.answering(path, handler), methods=[method]) for method, path, handler in handlers],
             middleware=[cors] if self.origins else [],
-            lifespan=self.close_models,
+            lifespan=self.lifespan,
             exception_handlers={HTTPException: _answer_error},
         )
 
     @contextlib.asynccontextmanager
-    async def close_models(self, _: Starlette) -> AsyncIterator[None]:
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         """End the threads of the models after the server: Python aborts at its end if a thread is in a library."""
+        asyncio.get_running_loop().set_exception_handler(LoopErrors())
         yield
         for model in self.languages.all_models:
             model.close()
