@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +14,20 @@ from nmt.commands.evaluate import evaluate
 from nmt.commands.export import export
 from nmt.commands.heatmap import heatmap
 from nmt.commands.prepare import prepare
+from nmt.commands.serve import listen, serve
 from nmt.commands.translate import translate
 from nmt.errors import UserError
 
 Command = Callable[[list[str]], None]
 TRAIN = "output=mine data.train.src=src data.train.tgt=tgt tokenizer.vocab_size=290"
-PLACES = {"MODEL": "model", "NONE": "model_without_attention", "NESTED": "nested", "GRAPHS": "deployment"}
-"""The fixtures of the folders in the table."""
+PLACES = {
+    "MODEL": "model",
+    "NONE": "model_without_attention",
+    "NESTED": "nested",
+    "GRAPHS": "deployment",
+    "BUSY": "busy",
+}
+"""The fixtures of the folders and of the port in the table."""
 CASES: dict[Command, list[tuple[str, str]]] = {
     translate: [
         ("", "model: "),
@@ -115,6 +122,24 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=NESTED src=src output=o granularity=slot engine=onnx", "engine=onnx: "),
         ("model=GRAPHS src=src tgt=tgt output=o", "model=GRAPHS: "),
     ],
+    serve: [
+        ("", "model=: "),
+        ("model=a models=[en:de=a]", "model=: "),
+        ("model=a", "model=: "),
+        ("models=[en:de=a] languages=en:de", "model=: "),
+        ("model=a languages=en", "languages=en=a: "),
+        ("model=[] languages=en:de", "languages=en:de=: "),
+        ("models=[en:de]", "models=en:de: "),
+        ("model=a languages=en:de port=70000", "port=70000: "),
+        ("model=a languages=en:de port=BUSY", "host=127.0.0.1 port=BUSY: "),
+        ("model=a languages=en:de keys=absent", "keys=absent: "),
+        ("model=a languages=en:de keys=/dev/null", "keys=/dev/null: "),
+        ("model=a languages=en:de port=0", "model=a: "),
+        ("model=a languages=en:de search.n_best=2", "search.n_best=2: "),
+        ("model=a languages=en:de search.sentences=english", "search.sentences=english: "),
+        ("model=a languages=en:de hosts=[a,https://b.example]", "hosts=https://b.example: "),
+        ("model=a languages=en:de hosts=[b.example:443]", "hosts=b.example:443: "),
+    ],
     export: [
         ("model=MODEL output=-", "output=-: "),
         ("model=MODEL shortlist=5", "data.folder="),
@@ -141,6 +166,13 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         (f"{TRAIN} output=src/mine", "src: "),
     ],
 }
+
+
+@pytest.fixture
+def busy() -> Iterator[int]:
+    """A port on which somebody listens."""
+    with listen("127.0.0.1", 0) as listener:
+        yield listener.getsockname()[1]
 
 
 @pytest.mark.parametrize(

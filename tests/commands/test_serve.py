@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from builders import refusal
 
-from nmt.commands.serve import PACKAGES, listen, model_folders, serve
+from nmt.commands.serve import PACKAGES, model_folders, serve
 
 LINES = ["a cat sleeps", "the small dog sees a red house", "red", "a red cat sees the small house"] * 8
 
@@ -85,33 +85,6 @@ def test_server_ends_while_a_request_that_took_too_long_is_translated(exported: 
         with pytest.raises(urllib.error.HTTPError, match="503"):
             translate_many(url)
         process.send_signal(signal.SIGTERM)
-
-
-@pytest.mark.parametrize(
-    ("words", "key"),
-    [
-        ("", "model="),
-        ("model=a models=[en:de=a]", "model="),
-        ("model=a", "model="),
-        ("models=[en:de=a] languages=en:de", "model="),
-        ("model=a languages=en", "languages=en"),
-        ("model=[] languages=en:de", "languages=en:de"),
-        ("models=[en:de]", "models=en:de"),
-        ("model=a languages=en:de port=70000", "port=70000"),
-        ("model=a languages=en:de port=BUSY", "host=127.0.0.1 port=BUSY"),
-        ("model=a languages=en:de keys=absent", "keys=absent"),
-        ("model=a languages=en:de keys=/dev/null", "keys=/dev/null"),
-        ("model=a languages=en:de port=0", "model=a"),
-        ("model=a languages=en:de search.n_best=2", "search.n_best=2"),
-        ("model=a languages=en:de search.sentences=english", "search.sentences=english"),
-        ("model=a languages=en:de hosts=[a,https://b.example]", "hosts=https://b.example"),
-        ("model=a languages=en:de hosts=[b.example:443]", "hosts=b.example:443"),
-    ],
-)
-def test_mistakes_are_named_before_anything_starts(words: str, key: str) -> None:
-    with listen("127.0.0.1", 0) as busy:
-        port = str(busy.getsockname()[1])
-        assert refusal(serve, words.replace("BUSY", port).split()).startswith(key.replace("BUSY", port))
 
 
 @pytest.mark.parametrize(
