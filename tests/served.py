@@ -6,6 +6,7 @@ import json
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from threading import Event
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 import uvicorn
+from commands.processes import wait_until
 
 from nmt.commands.serve import listen
 from nmt.errors import UserError
@@ -115,6 +117,13 @@ class Client:
 
     def form(self, path: str, **fields: str) -> tuple[int, Any]:
         return self.send(path, urlencode(fields).encode(), "application/x-www-form-urlencoded")
+
+    def hold(self, pool: Executor) -> Future[Any]:
+        """Return the answer to a request that the model translates once the translator is released."""
+        self.translator.released.clear()
+        answer = pool.submit(self.translate, "a")
+        wait_until(lambda: self.translator.batches)
+        return answer
 
     def translate(self, q: Any, **fields: Any) -> Any:
         status, answer = self.post("/translate", q=q, **{"source": "en", "target": "de", **fields})

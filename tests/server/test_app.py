@@ -245,9 +245,7 @@ def test_slow_bodies_end_and_delay_nobody(client: Client, monkeypatch: pytest.Mo
 
 def test_overload_is_refused_and_what_waits_is_answered() -> None:
     with serving(max_waiting=6) as client, ThreadPoolExecutor(12) as pool:
-        client.translator.released.clear()
-        first = pool.submit(client.translate, "a")
-        wait_until(lambda: client.translator.batches)
+        first = client.hold(pool)
         waiting = [pool.submit(client.translate, [f"{n} x", f"{n} y"]) for n in range(3)]
         wait_until(lambda: client.model.waiting == 6)
         assert client.translate("b")[0] == 429
@@ -260,9 +258,7 @@ def test_overload_is_refused_and_what_waits_is_answered() -> None:
 
 def test_a_long_request_does_not_delay_a_short_one() -> None:
     with serving(max_waiting=1000) as client, ThreadPoolExecutor(3) as pool:
-        client.translator.released.clear()
-        blocked = pool.submit(client.translate, "a")
-        wait_until(lambda: client.translator.batches)
+        blocked = client.hold(pool)
         long = pool.submit(client.translate, ["long"] * 100)
         wait_until(lambda: client.model.waiting == 100)
         short = pool.submit(client.translate, "short")
@@ -303,9 +299,7 @@ def test_batches_are_limited_in_lines_and_work(requests: list[list[int]], terms:
 @pytest.mark.parametrize("path", ["/translate", "/v1/translate"])
 def test_client_that_leaves_and_request_that_takes_too_long_are_dropped(path: str) -> None:
     with serving(max_waiting=1000, timeout_s=2.0) as client, ThreadPoolExecutor(2) as pool:
-        client.translator.released.clear()
-        first = pool.submit(client.translate, "a")
-        wait_until(lambda: client.translator.batches)
+        first = client.hold(pool)
         leaving = http.client.HTTPConnection("127.0.0.1", client.port)
         stream = {"stream": True} if path == "/v1/translate" else {}
         leaving.request("POST", path, json.dumps({"q": ["left"] * 100, **stream}), {"Content-Type": JSON})

@@ -8,7 +8,6 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from commands.processes import wait_until
 from served import Client, serving
 
 from nmt.server import connections
@@ -36,9 +35,7 @@ def ended(connection: socket.socket) -> bool:
 def test_connections_without_a_complete_header_end_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "SILENT_S", 0.2)
     with serving() as client, ThreadPoolExecutor(1) as pool:
-        client.translator.released.clear()
-        answer = pool.submit(client.translate, "a")
-        wait_until(lambda: client.translator.batches)
+        answer = client.hold(pool)
         for _ in range(3):  # the request waits longer than a silent connection may
             silent = [connect(client, sent) for sent in (b"", b"GET", REQUEST, REQUEST + b"\r\n" + REQUEST)]
             assert all(map(ended, silent))
@@ -49,9 +46,7 @@ def test_connections_without_a_complete_header_end_and_others_do_not(monkeypatch
 @pytest.mark.parametrize("sent", [b"", REQUEST])
 def test_silent_connections_give_their_place_to_others(sent: bytes) -> None:
     with serving(connections=5) as client, ThreadPoolExecutor(1) as pool:
-        client.translator.released.clear()
-        answer = pool.submit(client.translate, "a")
-        wait_until(lambda: client.translator.batches)
+        answer = client.hold(pool)
         silent = [connect(client, sent) for _ in range(20)]
         assert client.send("/health") == (200, {"status": "ok"})
         client.translator.released.set()
