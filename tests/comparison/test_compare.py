@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import sacrebleu
-from builders import call_before, write_lines
+from builders import call_before, expect_error, refusal, write_lines
 
 from nmt.alignment.aer import alignment_error_rate
 from nmt.attention import MemoryAttention
@@ -251,9 +251,7 @@ def test_page_needs_no_other_file(report: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_leaves_no_folder(report: Path, words: list[str], key: str) -> None:
-    with pytest.raises(UserError) as caught:
-        compare(["name=bad", *words])
-    assert caught.value.key == key and len(caught.value.problems) == 1
+    expect_error(key, compare, ["name=bad", *words])
     assert not Path("runs/bad/report.html").exists()
 
 
@@ -275,9 +273,7 @@ def set_text(text: str, *names: str) -> Callable[[Path], None]:
 def test_runs_that_cannot_be_compared_are_named(report: Path, tmp_path: Path, change: Callable[[Path], None]) -> None:
     folder = shutil.copytree(report / "attention=luong", tmp_path / "run")
     change(folder)
-    with pytest.raises(UserError) as caught:
-        compare([f"models=[runs/report,{folder}]", "name=bad"])
-    assert str(caught.value).startswith(f"models={folder}: ")
+    assert refusal(compare, [f"models=[runs/report,{folder}]", "name=bad"]).startswith(f"models={folder}: ")
 
 
 def test_worker_translates_as_the_translator(report: Path) -> None:
