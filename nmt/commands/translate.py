@@ -201,7 +201,7 @@ def shard_results_of(
         search=translator.search_options(options.search, alignments=alignments),
         scores=scores,
         alignments=alignments,
-        folder=Path(f"{options.output}.shards"),
+        folder=Path(f"{Path(str(options.output))}.shards"),
     )
     return shard_results(translator, job, warn_if_unused(groups, options.search.glossary), workers)
 

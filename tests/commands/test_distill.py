@@ -122,7 +122,7 @@ def test_targets_are_those_of_nmt_translate(
     write_lines("tgt", target)
     words = [f"model={exported}", "engine=onnx", "threads=1"]
     teacher = call(translate, *words, "input=src").lines
-    call(distill, *words, "src=src", "tgt=tgt", "output=new", "workers=2")
+    call(distill, *words, "src=src", "tgt=tgt", "output=new/", "workers=2")
     expected = [line or reference for line, reference in zip(teacher, target, strict=True)]
     assert [Path("new", f"train.{side}").read_text("utf-8").splitlines() for side in ("src", "tgt")] == [
         source,
