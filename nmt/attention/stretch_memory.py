@@ -38,13 +38,20 @@ class StretchMemoryAttention(Attention):
         super().__init__()
         if split > state_size:
             raise ValueError(f"attention.split={split}: must be at most {state_size}, the size of a state")
-        self.slots, self.reads = slots * split, heads
+        self.split, self.reads = split, heads
+        self.use_slots(slots)
         width = ceil(state_size / split)
         self.context_size = heads * width
         self.W_v = nn.Linear(state_size, width, bias=False)
         nn.init.uniform_(self.W_v.weight, -GAIN / sqrt(state_size), GAIN / sqrt(state_size))
         self.w = nn.Linear(state_size, 1)
         self.W_c = nn.Linear(query_size, heads * width, bias=False)
+
+    def use_slots(self, slots: int) -> None:
+        """Write memories of K = ``slots`` from now on; no weight depends on K."""
+        if slots < 1:
+            raise ValueError(f"slots={slots}: must be at least 1")
+        self.slots = slots * self.split
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Return α (B, S, r·K) and v; the slots before are merged as the new length asks for."""

@@ -12,7 +12,7 @@ from attention import naive
 from attention.naive import Result
 
 import nmt.attention as kinds
-from nmt.attention import LuongAttention, MultiHeadAttention, NestedMemoryAttention
+from nmt.attention import LuongAttention, MultiHeadAttention, NestedMemoryAttention, StretchMemoryAttention
 from nmt.attention.base import Attention
 from nmt.testing import check_parts, random_inputs, write_and_read
 
@@ -159,6 +159,21 @@ def test_training_draws_the_number_of_slots() -> None:
     assert attention.eval().write(states, mask).slots.shape[1] == 12
     with pytest.raises(ValueError, match="12 slots"):
         attention.use_slots(13)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 7])
+def test_no_weight_of_stretch_memory_depends_on_its_size(slots: int) -> None:
+    attention = build("StretchMemory", slots=3, split=2, heads=2)
+    assert isinstance(attention, StretchMemoryAttention)
+    attention.use_slots(slots)
+    expected = build("StretchMemory", slots=slots, split=2, heads=2)
+    expected.load_state_dict(attention.state_dict())
+    states, queries = torch.randn(2, 11, STATE).double(), torch.randn(2, QUERIES, QUERY).double()
+    inputs = states, torch.arange(11) < torch.tensor([[11], [6]]), queries
+    torch.testing.assert_close(write_and_read(attention, *inputs), write_and_read(expected, *inputs))
+    assert attention.write(*inputs[:2]).slots.shape[1] == 2 * slots
+    with pytest.raises(ValueError, match="slots=0"):
+        attention.use_slots(0)
 
 
 # Claims of the papers that are not equations.
