@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config.advice import advice
 from nmt.config.compose import TEXT_CHANGES, composed_tree, join_options, to_yaml, train_config
-from nmt.config.overrides import UNRELATED, flatten, group_of, key_of, read_yaml
+from nmt.config.overrides import START_MODELS, UNRELATED, flatten, group_of, key_of, read_yaml
 from nmt.data.sources import PreparedData
 from nmt.errors import UserError, print_message
 from nmt.files.atomic import make_folder, write_bytes, write_lines
@@ -37,7 +37,6 @@ FIXED = (
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "init_from"),
     *("training.ema_decay", "training.validate_every", "training.decode_sentences", "evaluation."),
 )
-MODELS = ("init_from", "guide.model")
 LIMITS = {"max_epochs": "epochs", "max_steps": "updates"}  # keys of training, and what summary.json calls them
 
 
@@ -186,7 +185,7 @@ def start_models(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the fingerprints of the models that the settings name, by their keys."""
     from nmt.inference.model_folder import model_fingerprint  # imports torch
 
-    models = {key: value for key, value in flatten(settings).items() if key in MODELS and value is not None}
+    models = {key: value for key, value in flatten(settings).items() if key in START_MODELS and value is not None}
     return {key: model_fingerprint(Path(str(value))) for key, value in models.items()}
 
 

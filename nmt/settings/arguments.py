@@ -168,12 +168,17 @@ class TypeCheck:
         """Yield the problems with the only choice, or one message if none of several choices fits."""
         if value is None and NoneType in choices:
             return
-        first, *others = ([*self.problems(value, choice, name)] for choice in choices if choice is not NoneType)
-        if not others:
-            yield from first
-        elif first and all(others):
+        by_choice = list[list[str]]()
+        for choice in choices:
+            if choice is not NoneType:
+                by_choice.append(list(self.problems(value, choice, name)))
+                if not by_choice[-1]:  # the messages of other choices would import difflib
+                    return
+        if len(by_choice) == 1:
+            yield from by_choice[0]
+        else:
             prefix = f"{name}={self.show(value)}: "
-            yield ", or ".join([first[0], *(messages[0].removeprefix(prefix) for messages in others)])
+            yield ", or ".join([by_choice[0][0], *(messages[0].removeprefix(prefix) for messages in by_choice[1:])])
 
     def _list(self, value: Any, schema: Any, name: str) -> Iterator[str]:
         if not isinstance(value, list | tuple):
