@@ -158,7 +158,7 @@ def _figures(
     """Draw the figures of all models, and yield their HTML."""
     files = {model.label: [run.folder / METRICS_FILE for run in model.runs] for model in models}
     curves = {label: [read_metrics(file) for file in runs if file.is_file()] for label, runs in files.items()}
-    text = "Losses, those of training in pale, and greedy BLEU of the validation set; one line per run."
+    text = "Losses, training in pale, and greedy BLEU of the validation set if it was measured; one line per run."
     yield _picture("Learning curves", draw_curves(curves), folder / "learning-curves", text)
     if points := timed_points(records):
         text = (

@@ -59,21 +59,21 @@ Curves = Mapping[str, Sequence[Mapping[str, Sequence[tuple[int, float]]]]]
 
 
 def draw_curves(curves: Curves) -> Figure:
-    """Draw losses and validation BLEU against updates, one line per run; those of the training loss are pale."""
-    figure = new_figure(10.4, 4)
-    losses, scores = figure.subplots(1, 2)
-    for axes, metric, title in (
-        (losses, LOSS, "loss, nats per piece"),
-        (scores, "valid_bleu", "validation BLEU, greedy"),
-    ):
+    """Draw losses, and validation BLEU if it was measured, against updates; lines of the training loss are pale."""
+    titles = {LOSS: "loss, nats per piece"}
+    if any("valid_bleu" in run for runs in curves.values() for run in runs):
+        titles["valid_bleu"] = "validation BLEU, greedy"
+    figure = new_figure(5.2 * len(titles), 4)
+    panels = figure.subplots(1, len(titles), squeeze=False)[0]
+    for axes, (metric, title) in zip(panels, titles.items(), strict=True):
         for label, style in styles_of([*curves]).items():
             for number, run in enumerate(curves[label]):
                 points = zip(*run.get(metric, [(0, math.nan)]), strict=True)
                 axes.plot(*points, label="_" if number else legend_text(label), marker="o", markersize=3, **style)
-                if axes is losses and "train_loss" in run:
+                if metric == LOSS and "train_loss" in run:
                     axes.plot(*zip(*run["train_loss"], strict=True), alpha=0.4, **style)
         axes.locator_params("x", integer=True, min_n_ticks=1)
         finish_axes(axes, "updates", title)
     with fonts_for(curves):
-        losses.legend(**LEGEND)
+        panels[0].legend(**LEGEND)
     return figure

@@ -177,6 +177,11 @@ def test_updates_are_whole_numbers_however_few_validations_there_are() -> None:
             assert all(tick == int(tick) for tick in axes.get_xticks())
 
 
+def test_curves_have_no_empty_panel_for_bleu_that_no_run_measured() -> None:
+    loss, both = {"valid_loss": [(40, 3.0)]}, {"valid_loss": [(40, 3.0)], "valid_bleu": [(40, 9.0)]}
+    assert [len(draw_curves({"a": [loss], "b": [run]}).axes) for run in (loss, both)] == [1, 2]
+
+
 def test_points_have_the_mean_time_of_the_rounds() -> None:
     search: dict[str, Any] = {"engine": "torch", "beam": 2}
     records = [Record("a", "", "sentences_per_s", rate, **search) for rate in (10.0, 30.0)]
