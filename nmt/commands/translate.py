@@ -192,6 +192,7 @@ def shard_results_of(
     assert options.model is not None
     from nmt.inference.shards import TranslateShard, model_fingerprints, shard_results
 
+    output = Path(str(options.output))  # a folder may end in a slash
     workers = options.workers or 1
     threads = options.threads or max(1, usable_cores() // workers)
     job = TranslateShard(
@@ -201,7 +202,7 @@ def shard_results_of(
         search=translator.search_options(options.search, alignments=alignments),
         scores=scores,
         alignments=alignments,
-        folder=Path(f"{Path(str(options.output))}.shards"),
+        folder=output.with_name(f"{output.name}.shards"),
     )
     return shard_results(translator, job, warn_if_unused(groups, options.search.glossary), workers)
 

@@ -11,6 +11,7 @@ import torch
 
 from nmt.alignment.word_weights import argmax_links, lost_words, word_weights
 from nmt.data.links import Link
+from nmt.errors import counted
 from nmt.inference.bulk import Failure, OnFailure, replace_failures, run_in_halves
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.reader import Reader
@@ -84,6 +85,10 @@ def forced_links(
 def _decoded(translator: Reader, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Translation | Failure]:
     """Yield the result of each pair."""
     sources, targets = text_list(sources, "sources"), text_list(targets, "targets")
+    if len(sources) != len(targets):
+        raise ValueError(
+            f"{counted(len(sources), 'source')}, {counted(len(targets), 'target')}: give one target per source"
+        )
     for first in range(0, len(sources), GROUP):
         group = slice(first, first + GROUP)
         yield from run_in_halves(partial(_decode, translator, sources[group], targets[group]), sources[group])

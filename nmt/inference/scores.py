@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.errors import UserError, counted, print_message, reason
-from nmt.settings.arguments import suggestion
+from nmt.settings.arguments import suggestion, text_list
 from nmt.text.writing import Writing, writing_of
 
 if TYPE_CHECKING:
@@ -112,11 +112,12 @@ def corpus_scores(
 ) -> Scores:
     """Return sacrebleu's scores of ``hypotheses``; TER is computed only with ``ter=True``.
 
-    ``tokenizer`` is one of sacrebleu's; None: see ``choose_tokenizer``. Raises UserError if the lists differ in length
-    (sacrebleu would ignore the extra lines) or are empty.
+    ``tokenizer`` is one of sacrebleu's; None: see ``choose_tokenizer``. Raises TypeError for anything but two lists of
+    texts, and UserError if they differ in length (sacrebleu would ignore the extra lines) or are empty.
     """
     from sacrebleu.metrics.chrf import CHRF
 
+    hypotheses, references = text_list(hypotheses, "hypotheses"), text_list(references, "references")
     if len(hypotheses) != len(references):
         raise UserError(
             f"{counted(len(hypotheses), 'translation')}, {counted(len(references), 'reference')}:"

@@ -1,11 +1,13 @@
-"""Links and their error rates against worked examples."""
+"""Links and their error rates against worked examples and naive counts."""
 
 from __future__ import annotations
+
+import random
 
 import pytest
 
 from nmt.alignment.aer import alignment_error_rate, alignment_scores
-from nmt.data.links import format_pharaoh, parse_links
+from nmt.data.links import Links, format_pharaoh, parse_links
 
 
 def test_parsed_links_are_formatted_in_source_order() -> None:
@@ -30,3 +32,25 @@ def test_scores_of_worked_examples(
     golds = parse_links(gold, "gold")
     assert alignment_scores(links, golds) == pytest.approx(scores)
     assert alignment_error_rate(links, golds) == pytest.approx(scores[2])
+
+
+def test_error_rate_against_a_naive_count() -> None:
+    draw = random.Random(4)
+    cells = [(i, j) for i in range(4) for j in range(4)]
+    for _ in range(50):
+        hypotheses, golds, hits, size, count, sure_hits, all_sure = [], [], 0, 0, 0, 0, 0
+        for _ in range(3):
+            links, sure, possible = (set(draw.sample(cells, draw.randint(0, 8))) for _ in range(3))
+            hypotheses.append(links)
+            golds.append(Links(frozenset(sure), frozenset(sure | possible)))
+            for link in links:
+                hits += (link in sure) + (link in sure | possible)
+                sure_hits += link in sure
+            size += len(links) + len(sure)
+            count += len(links)
+            all_sure += len(sure)
+        expected = 1 - hits / size if size else 0.0
+        assert alignment_error_rate(hypotheses, golds) == pytest.approx(expected)
+        scores = alignment_scores(hypotheses, golds)
+        assert scores.precision == pytest.approx((hits - sure_hits) / count if count else 1)
+        assert scores.recall == pytest.approx(sure_hits / all_sure if all_sure else 1)

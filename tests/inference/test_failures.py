@@ -94,6 +94,15 @@ def test_pair_whose_alignment_needs_more_than_the_free_memory_is_reported(
     assert failures == [(5, NO_MEMORY)] and [bool(pairs) for pairs in links] == [True, False, True, True, True, False]
 
 
+@pytest.mark.parametrize("function", [force_decode, forced_links])
+def test_targets_without_a_source_are_not_dropped(
+    function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forced_decoding, "GROUP", 2)
+    with pytest.raises(ValueError, match="2 sources, 3 targets"):
+        function(tiny_translator("attention=bahdanau"), ["a dog", "houses"], TARGETS[:3])
+
+
 @pytest.fixture(scope="module")
 def overflowing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of an exported model whose weights are finite, but whose scores are not."""

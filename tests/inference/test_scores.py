@@ -11,6 +11,7 @@ import pytest
 import sacrebleu
 from builders import refusal
 
+from nmt.errors import UserError
 from nmt.inference.scores import (
     EvaluationSettings,
     choose_tokenizer,
@@ -78,9 +79,19 @@ def test_ter_of_a_text_without_spaces_counts_characters() -> None:
     assert corpus_scores([THAI[:-1]], [THAI], ter=True, tokenizer="none").ter == 100
 
 
-def test_lists_of_different_lengths_and_empty_ones_are_refused() -> None:
-    assert refusal(corpus_scores, ["a"] * 3, ["a"] * 2).startswith("3 translations, 2 references: ")
-    assert refusal(corpus_scores, [], []).startswith("0 translations: ")
+@pytest.mark.parametrize(
+    ("texts", "error", "start"),
+    [
+        ((["a"] * 3, ["a"] * 2), UserError, "3 translations, 2 references: "),
+        (([], []), UserError, "0 translations: "),
+        (("abc", ["a b c"]), TypeError, "hypotheses"),
+        ((["a", None], ["a", "b"]), TypeError, "hypotheses"),
+        ((["a"], None), TypeError, "references"),
+    ],
+)
+def test_anything_but_two_equally_long_lists_is_refused(texts: Any, error: type[Exception], start: str) -> None:
+    with pytest.raises(error, match=f"^{start}"):
+        corpus_scores(*texts)
 
 
 def test_unknown_tokenizers_and_missing_packages_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
