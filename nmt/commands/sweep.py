@@ -236,7 +236,7 @@ def _train(job: Job, models: Mapping[str, str]) -> None:
     if _has_finished(job):
         print_message(f"{job.folder.name}: has finished already; skipped")
         return
-    if changed := changed_names(models, start_models(plain(train_config(job.arguments)))):
+    if models and (changed := changed_names(models, start_models(plain(train_config(job.arguments))))):
         raise UserError(f"{' and '.join(changed)}: has changed since the sweep began; {FIX}")
     resume = ["resume=true"] if has_checkpoint(job.folder) else []
     result = train_or_resume([*job.arguments, *resume], job.folder)
