@@ -35,7 +35,7 @@ from nmt.training.report import report
 from nmt.training.settings import Train
 from nmt.training.task import TranslationTask
 from nmt.training.trainer import build_trainer, check_bfloat16
-from nmt.training.weights import MovingAverage, new_model, refuse_longer, save_model, stored_settings
+from nmt.training.weights import MovingAverage, compare_lengths, new_model, save_model, stored_settings
 
 
 class TrainingResult(NamedTuple):
@@ -136,7 +136,7 @@ class _Session:
         self.checkpoints = Checkpoints(folder / CHECKPOINTS, training.monitor)
         self.stop = StopOnSignal(self.checkpoints)
         trained = new_model(config, prepared, checkpoint=self.checkpoints.last if config.resume else None)
-        refuse_longer(trained.model, prepared)
+        compare_lengths(trained.model, prepared)
         guide = build_guide(config.guide, prepared, trust=config.trust)
         if guide is not None and not config.resume:
             guide.start(trained.model)

@@ -106,15 +106,23 @@ def save_model(folder: Path, trained: TrainedModel) -> TrainedModel:
 
 
 @torch.no_grad()
-def refuse_longer(model: Seq2Seq, prepared: Prepared) -> None:
-    """Raise UserError where a source of any part is longer than the model can hold."""
+def compare_lengths(model: Seq2Seq, prepared: Prepared) -> None:
+    """Print how many training sources have more pieces than the memory has slots.
+
+    Raises UserError where a source of any part is longer than the model can hold.
+    """
     for part, corpus in prepared.corpora.items():
         length, row = corpus.longest_source()
         ids = torch.full((1, length + 1), EOS)
         try:
-            model.encode(ids, ids > 0)
+            slots = model.encode(ids, ids > 0)[0].slots.shape[-2]
         except SourceTooLong as error:
             raise UserError(f"data.{part}: pair {row + 1}: {error}") from None
+        longer = int((corpus.source_lengths + 1 > slots).sum())  # with </s>
+        if part == "train" and longer and slots:
+            print_message(
+                f"train: {longer:,} of {len(corpus):,} sources have more pieces than the memory has slots, {slots}"
+            )
 
 
 def _copy_weights(model: torch.nn.Module, start: TrainedModel, config: Train) -> None:

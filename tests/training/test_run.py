@@ -42,6 +42,8 @@ from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus, write_corpus
+from nmt.text.prepare import open_prepared
+from nmt.text.specials import EOS
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.logs import MetricsFile, build_logger, finish
 from nmt.training.metrics import COLUMNS, read_metrics
@@ -49,6 +51,7 @@ from nmt.training.provenance import commit
 from nmt.training.report import test_report as report_of_test_set
 from nmt.training.run import export_run
 from nmt.training.task import TranslationTask
+from nmt.training.weights import compare_lengths, new_model
 
 thorough = pytest.mark.thorough
 
@@ -242,6 +245,20 @@ def test_failed_export_ends_no_run(
     monkeypatch.setattr("nmt.inference.onnx.export.export", Mock(side_effect=RuntimeError("no such\noperator")))
     export_run(Mock(), tmp_path)
     assert "not exported: no such operator" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("attention", "slots"), [("memory", 3), ("stretch_memory", 12), ("luong", 0), ("none", 0)])
+def test_sources_longer_than_the_memory_are_counted(
+    attention: str, slots: int, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*(word for word in on_prepared("text") if "slots" not in word), f"attention={attention}"]
+    prepared = open_prepared(Path("text"))
+    model = new_model(train_config([*words, *(["attention.slots=3"] if slots else [])]), prepared).model
+    capsys.readouterr()
+    compare_lengths(model, prepared)
+    longer = sum(len([*prepared.source.encode(source), EOS]) > slots for source, _ in SENTENCES)
+    expected = f"train: {longer} of 30 sources have more pieces than the memory has slots, {slots}\n"
+    assert longer > 0 and capsys.readouterr().err == (expected if slots else "")
 
 
 # Models to start from.
