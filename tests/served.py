@@ -101,7 +101,8 @@ class Client:
                 text = answer.read().decode()
                 return answer.status, json.loads(text) if answer.headers["Content-Type"] == JSON else text
         except HTTPError as error:
-            return error.code, json.loads(error.read())["error"]
+            with error:
+                return error.code, json.loads(error.read())["error"]
 
     def post(self, path: str, **fields: Any) -> tuple[int, Any]:
         return self.send(path, json.dumps(fields).encode())

@@ -82,8 +82,9 @@ def test_server_without_a_free_file_shows_no_traceback_and_recovers(exported: Pa
 @pytest.mark.thorough
 def test_server_ends_while_a_request_that_took_too_long_is_translated(exported: Path) -> None:
     with server_of(exported, "engine=onnx", "search.beam_size=100", "timeout_s=0.5") as (process, url):
-        with pytest.raises(urllib.error.HTTPError, match="503"):
+        with pytest.raises(urllib.error.HTTPError, match="503") as refused:
             translate_many(url)
+        refused.value.close()
         process.send_signal(signal.SIGTERM)
 
 
