@@ -20,6 +20,7 @@ from nmt.inference.translator import Translator
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
+from nmt.search.options import LengthModel
 from nmt.settings.build import ModelSettings
 from nmt.text.specials import BOS, EOS
 from nmt.text.tokenizer import Tokenizer
@@ -103,6 +104,7 @@ def random_trained(
     *,
     longest_source: int = 40,
     single_sentences: bool = False,
+    length_model: LengthModel | None = None,
     **options: Any,
 ) -> TrainedModel:
     """Return ``random_model`` with these tokenizers; without ``target``, both sides have the same."""
@@ -115,6 +117,7 @@ def random_trained(
         config=config,
         longest_source=longest_source,
         single_sentences=single_sentences,
+        length_model=length_model,
     )
 
 

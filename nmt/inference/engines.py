@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from nmt.data.invisible import Invisible
+from nmt.search.options import LengthModel
 from nmt.settings.arguments import text_list
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class Properties:
     """``evaluation.tokenizer`` of the run that trained the model."""
     single_sentences: bool = False
     """Whether most sources of the training text are known to be single sentences."""
+    length_model: LengthModel | None = None
+    """How long the targets of the training text are, from ``Corpus.length_model``."""
 
 
 def stored_tokenizer(config: Mapping[str, Any]) -> str | None:

@@ -42,12 +42,15 @@ from nmt.inference.torch_engine import TorchEngine
 from nmt.model.adapter import add_updates, updates
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
 from nmt.model.seq2seq import Seq2Seq
+from nmt.search.options import LengthModel
 from nmt.search.search import MAX_HYPOTHESES
+from nmt.settings.arguments import TypeCheck, type_hints
 from nmt.settings.build import MODEL_GROUPS, ModelSettings
 from nmt.text.tokenizer import Tokenizer
 
 FORMAT = 1
 ADAPTER_FORMAT = 2
+TEXT_FACTS = ("single_sentences", "length_model")  # what a model stores about its training text, as ``Properties``
 
 
 class Base(NamedTuple):
@@ -62,8 +65,8 @@ class TrainedModel:
     """A model with its tokenizers and configuration.
 
     ``source`` and ``target`` are the same object if the vocabulary is joint. ``longest_source`` is the number of pieces
-    of the longest training source. ``base`` is the model that an adapter is being trained for. ``single_sentences`` is
-    that of ``Properties``.
+    of the longest training source. ``base`` is the model that an adapter is being trained for. ``single_sentences`` and
+    ``length_model`` are those of ``Properties``.
     """
 
     model: Seq2Seq
@@ -73,6 +76,7 @@ class TrainedModel:
     longest_source: int
     base: Base | None = None
     single_sentences: bool = False
+    length_model: LengthModel | None = None
 
     @property
     def properties(self) -> Properties:
@@ -88,6 +92,7 @@ class TrainedModel:
             remove_invisible=data.get("remove_invisible"),
             score_tokenizer=stored_tokenizer(self.config),
             single_sentences=self.single_sentences,
+            length_model=self.length_model,
         )
 
     @property
@@ -125,7 +130,7 @@ def pack(trained: TrainedModel) -> dict[str, Any]:
         "format": FORMAT,
         "config": trained.config,
         "longest_source": trained.longest_source,
-        "single_sentences": trained.single_sentences,
+        **{key: getattr(trained, key) for key in TEXT_FACTS},
         "tokenizers": tokenizers,
         "weights": {name: tensor.cpu() for name, tensor in trained.model.state_dict().items()},
     }
@@ -164,7 +169,7 @@ def unpack(stored: Mapping[str, Any], *, file: Path, trust: Sequence[str]) -> Tr
             target=target,
             config=config,
             longest_source=sizes["longest_source"],
-            single_sentences=bool(stored.get("single_sentences")),
+            **_text_facts(stored),
         )
         if (kind := trained.properties.remove_invisible) not in KINDS:
             raise ValueError(f"data.remove_invisible={kind!r:.40}: must be null, bom or all")
@@ -229,7 +234,7 @@ def load_folder(folder: Path, *, trust: Sequence[str] = (), key: str = "model") 
         if infinite := non_finite(trained.model.state_dict()):
             raise UserError(f"{key}={folder}: {infinite} has infinite values or NaN; train the adapter again")
         config = {**trained.config, "evaluation": adapter.evaluation}
-        return replace(trained, config=config, single_sentences=adapter.single_sentences)
+        return replace(trained, config=config, **adapter.text)
     file = folder / MODEL_FILE
     if not file.is_file():
         fix = "name a folder that nmt-train has finished, such as runs/demo"
@@ -252,6 +257,14 @@ def _warn_of_changed_code(folder: Path, config: Mapping[str, Any], trust: Sequen
         print_message(f"warning: {folder}: {problem}; its results may be wrong: train it again, or restore the code")
 
 
+def _text_facts(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``TEXT_FACTS`` that a model or an adapter stores. Raises ValueError if one cannot be used."""
+    facts = {key: stored[key] for key in TEXT_FACTS if key in stored}
+    for problem in TypeCheck().keys(facts, type_hints(Properties, include_extras=True), type_hints(Properties), ""):
+        raise ValueError(problem)
+    return facts
+
+
 def _as_tensor(data: bytes) -> torch.Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
@@ -267,8 +280,8 @@ class Adapter(NamedTuple):
     base: Path
     tensors: dict[str, Tensor]
     scale: float
-    single_sentences: bool
-    """As in ``TrainedModel``, of the text of the adapter."""
+    text: dict[str, Any]
+    """``TEXT_FACTS`` of the text of the adapter."""
     evaluation: Any
     """These settings of its run."""
 
@@ -300,7 +313,7 @@ def save_adapter(folder: Path, trained: TrainedModel, *, rank: int, alpha: float
         "base": base.fingerprint,
         "base_folder": Path(os.path.relpath(base.folder.resolve(), folder.resolve())).as_posix(),
         "scale": alpha / rank,
-        "single_sentences": trained.single_sentences,
+        **{key: getattr(trained, key) for key in TEXT_FACTS},
         "evaluation": trained.config.get("evaluation"),
     }
     metadata["digest"] = fingerprint(metadata, tensors)
@@ -320,7 +333,7 @@ def read_adapter(folder: Path, *, key: str) -> Adapter:
         metadata = json.loads(stored["adapter"])
         require_format(metadata["format"], ADAPTER_FORMAT, name=path, fix="train the adapter again")
         base = Path(os.path.normpath(folder.resolve() / metadata["base_folder"]))
-        expected, scale = metadata["base"], float(metadata["scale"])
+        expected, scale, text = metadata["base"], float(metadata["scale"]), _text_facts(metadata)
         if metadata.pop("digest") != fingerprint(metadata, tensors):
             raise ValueError("wrong digest")
     except (SafetensorError, OSError, ValueError, LookupError, TypeError) as error:
@@ -328,7 +341,7 @@ def read_adapter(folder: Path, *, key: str) -> Adapter:
     if (present := model_fingerprint(base)) != expected:
         problem = "has changed since" if present else "does not exist any more"
         raise UserError(f"{key}={folder}: an adapter of the model in {base}, which {problem}; train the adapter again")
-    return Adapter(path, base, tensors, scale, bool(metadata["single_sentences"]), metadata["evaluation"])
+    return Adapter(path, base, tensors, scale, text, metadata["evaluation"])
 
 
 def apply_adapter(model: Seq2Seq, adapter: Adapter) -> None:

@@ -45,6 +45,7 @@ guard_forks()  # here too: the parent may have loaded torch for other models
 
 
 Pairs = Iterable[tuple[str, str]]
+DEFAULT_SEARCH = SearchOptions()
 
 
 class Evaluation(NamedTuple):
@@ -327,7 +328,7 @@ class Translator(Reader):
         """
         if not isinstance(options, SearchOptions | None):
             raise TypeError(f"options={brief(options)}: {type(options).__name__}; give SearchOptions(beam_size=5, …)")
-        options = options or SearchOptions()
+        options = options or DEFAULT_SEARCH
         for setting in options.settings(ALIGNING):
             self.require_attention(setting)
         if options.replace_unknown and self.loaded_model.target.spells_bytes:
@@ -337,10 +338,13 @@ class Translator(Reader):
                 stacklevel=2,
             )
             options = replace(options, replace_unknown=False)
-        if options.sentences == AUTO and not self.loaded_model.properties.single_sentences:
-            options = replace(options, sentences=None)
-        keep_weights = alignments or options.rewrites
-        return options if options.keep_weights == keep_weights else replace(options, keep_weights=keep_weights)
+        properties = self.loaded_model.properties
+        return replace(
+            options,
+            sentences=None if options.sentences == AUTO and not properties.single_sentences else options.sentences,
+            keep_weights=alignments or options.rewrites,
+            length_model=properties.length_model,
+        )
 
     def to_translation(
         self, source: list[int] | None, hypotheses: Sequence[Hypothesis], options: SearchOptions

@@ -30,6 +30,9 @@ ALIGNING = ("coverage_penalty", *REWRITES)
 """The options that need an attention."""
 
 
+LengthModel = tuple[Annotated[float, AtLeast(0), AtMost(1000)], Annotated[float, AtLeast(0), AtMost(1000)]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
     """Options of a search: beam by default, greedy with ``beam_size=1``, sampling with a ``temperature``.
@@ -48,7 +51,7 @@ class SearchOptions:
     min_length: Annotated[int, AtLeast(0), AtMost(MAX_LENGTH_CEILING)] = 1
     """Minimum target pieces, without ``</s>``; 0 allows an empty translation."""
     max_length: Annotated[int, AtLeast(1), AtMost(MAX_LENGTH_CEILING)] | None = None
-    """Maximum target pieces, without ``</s>``; null: 2·S + 10 for S source pieces with ``</s>``. At most 1000."""
+    """Maximum target pieces, without ``</s>``; null: ``length_model``, or 2·S + 10. S counts ``</s>``. At most 1000."""
     max_length_ratio: Annotated[float, AtLeast(0.01), AtMost(1000)] | None = None
     """Maximum target pieces per source piece, ``</s>`` included there; null: see ``max_length``."""
     temperature: Annotated[float, AtLeast(0.001), AtMost(1000)] | None = None
@@ -77,6 +80,8 @@ class SearchOptions:
     source, such as ``en``: always, by its rules; null: whole lines."""
     terms: Mapping[str, str] | None = field(default=None, metadata=PYTHON_ONLY)
     """Source terms and what a translation must write for them, as in a ``glossary``, which they precede."""
+    length_model: LengthModel | None = field(default=None, metadata=PYTHON_ONLY)
+    """m and v: a target has at most m·S + 4 √(v·S) + 10 pieces. A translator sets the values of its model."""
     keep_weights: bool = field(default=False, metadata=PYTHON_ONLY)
     """Return read weights and alignment with each hypothesis. For Python callers, not for configurations."""
 
@@ -157,6 +162,9 @@ class SearchOptions:
             limits = np.ceil(ratio * source_lengths - 1e-9).astype(np.int64)  # 1.1 × 10 is a little above 11
         elif self.max_length is not None:
             limits = np.full_like(source_lengths, self.max_length)
+        elif self.length_model is not None:
+            ratio, variance = self.length_model
+            limits = np.ceil(ratio * source_lengths + 4 * np.sqrt(variance * source_lengths) + 10).astype(np.int64)
         else:
             limits = 2 * source_lengths + 10
         at_least: Integers = np.maximum(limits, self.min_length)  # np.clip takes four times as long for a few numbers

@@ -232,6 +232,15 @@ class Corpus:
         """Return a view of the sure gold links (source word, target word) of one row: int32 (links, 2)."""
         return _view(self._links, row).reshape(-1, 2)
 
+    def length_model(self) -> tuple[float, float]:
+        """Return m and v: the target of a source of S pieces, ``</s>`` included, has m·S pieces, with the variance v·S.
+
+        Gale & Church (1993), A Program for Aligning Sentences in Bilingual Corpora.
+        """
+        sources, targets = self.source_lengths + 1.0, self.target_lengths
+        ratio = targets.sum() / sources.sum()
+        return float(ratio), float(((targets - ratio * sources) ** 2 / sources).mean())
+
     def longest_source(self) -> tuple[int, int]:
         """Return the most source pieces of a row, without ``</s>``, and the first such row."""
         row = int(self.source_lengths.argmax())

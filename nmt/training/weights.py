@@ -69,6 +69,7 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
         longest_source=longest,
         base=base,
         single_sentences=prepared.pair_counts["train"].single_sentences,
+        length_model=prepared.corpora["train"].length_model(),
     )
     if config.adapt is not None:
         _adapt(trained, config.adapt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from copy import deepcopy
@@ -19,12 +20,14 @@ from nmt.attention.multi_head import MultiHeadAttention
 from nmt.errors import UserError
 from nmt.files.checkpoint import read_tensors, write_checkpoint
 from nmt.files.checksum import fingerprint
-from nmt.inference.model_folder import Base, load_folder, model_fingerprint, non_finite, pack, save_adapter
+from nmt.inference.engines import EngineName
+from nmt.inference.model_folder import Base, load_folder, model_fingerprint, non_finite, pack, save_adapter, save_folder
 from nmt.inference.translator import Translator
 from nmt.model import Seq2Seq
 from nmt.model.adapter import adapt, merge
 from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
+from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
 
 LOW_RANK = {"_target_": "nmt.attention.LowRankAttention", "slots": 5, "key_size": 4}
@@ -143,7 +146,8 @@ def make_adapter(folder: Path, base: Path, *, seed: int = 1) -> Seq2Seq:
     trained = load_folder(base)
     config = {**trained.config, "evaluation": {"tokenizer": base.name}}
     own = Base(base, model_fingerprint(base))
-    trained = replace(trained, base=own, config=config, single_sentences=base.name == "a")
+    text = {"single_sentences": base.name == "a", "length_model": (1.5, 0.25) if base.name == "a" else None}
+    trained = replace(trained, base=own, config=config, **text)
     model = trained.model
     torch.manual_seed(seed)
     adapt(model, rank=2, alpha=3.0)
@@ -172,10 +176,10 @@ def test_folder_of_an_adapter_is_the_merged_model(runs: Path, monkeypatch: pytes
     assert (runs / "b2" / "adapter.safetensors").read_bytes() == (runs / "b" / "adapter.safetensors").read_bytes()
     assert (runs / "a" / "model.pt").read_bytes() == before
     properties = [load_folder(runs / name).properties for name in "abc"]  # not those of the base
-    assert [(it.single_sentences, it.score_tokenizer) for it in properties] == [
-        (False, None),
-        (True, "a"),
-        (False, "b"),
+    assert [(it.single_sentences, it.length_model, it.score_tokenizer) for it in properties] == [
+        (False, None, None),
+        (True, [1.5, 0.25], "a"),
+        (False, None, "b"),
     ]
     runs = runs.rename(runs.parent / "moved")
     assert equal(load_folder(runs / "b").model, expected[0]) and equal(load_folder(runs / "c").model, expected[1])
@@ -183,6 +187,27 @@ def test_folder_of_an_adapter_is_the_merged_model(runs: Path, monkeypatch: pytes
     assert equal(load_folder(Path()).model, expected[0])
     with pytest.raises(UserError, match="^engine=onnx: "):
         Translator.load(runs / "b", engine="onnx")
+
+
+@pytest.mark.parametrize("engine", ["torch", "onnx"])
+def test_translations_end_at_the_limit_of_the_training_text(engine: EngineName, tmp_path: Path) -> None:
+    text = {"length_model": (0.5, 0.09), "eos_bias": -1e4, "single_sentences": True}
+    save_random(tmp_path, tiny_config(MEMORY), TOKENIZER, engines=["onnx"], **text)
+    translator = Translator.load(tmp_path, engine=engine)
+    for line in ("the dog", "the small dog", "the small dog sees a red house"):
+        length = len(translator.encode(line))
+        expected = math.ceil(0.5 * length + 4 * math.sqrt(0.09 * length) + 10)
+        for options in (None, SearchOptions(beam_size=1), SearchOptions(temperature=1)):
+            [translation] = translator.translate([line], options)
+            assert len(translation.tokens) == expected, (line, options)
+        assert len(translator.translate([line], SearchOptions(max_length=3))[0].tokens) == 3
+
+
+@pytest.mark.parametrize("wrong", [(math.nan, 1.0), (1.0, -1.0), (math.inf, 1.0), (1.0,), "ab", 1.0])
+def test_impossible_length_model_is_refused(wrong: Any, tmp_path: Path) -> None:
+    save_folder(tmp_path, random_trained(tiny_config(MEMORY), TOKENIZER, length_model=wrong))
+    with pytest.raises(UserError, match="length_model"):
+        load_folder(tmp_path)
 
 
 def test_torch_uses_the_given_threads(runs: Path) -> None:

@@ -74,6 +74,10 @@ def test_sampling_the_likeliest_piece_is_greedy(likeliest: dict[str, Any]) -> No
     ("options", "expected"),
     [
         ({}, [12, 30, 1000]),
+        ({"length_model": (1.5, 0)}, [12, 25, 760]),  # 1.5 S + 10, rounded up
+        ({"length_model": (0.5, 4)}, [19, 41, 439]),  # 0.5 S + 8 √S + 10, rounded up
+        ({"length_model": (0.5, 4), "max_length": 20}, [20, 20, 20]),
+        ({"length_model": (0.5, 4), "max_length_ratio": 1.1}, [2, 11, 550]),
         ({"max_length_ratio": 1.1}, [2, 11, 550]),
         ({"max_length_ratio": 3.0}, [3, 30, 1000]),
         ({"max_length_ratio": 1.1, "max_length": 20}, [2, 11, 20]),

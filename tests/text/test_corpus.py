@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from small_text import WORDS, random_pairs
@@ -12,6 +13,7 @@ from small_text import WORDS, random_pairs
 from nmt.data.filters import TEST_FILTERS, Filters
 from nmt.data.links import Links, Pair
 from nmt.errors import UserError
+from nmt.search.options import SearchOptions
 from nmt.text import corpus as module
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.tokenizer import Tokenizer
@@ -52,6 +54,24 @@ def test_a_written_corpus_is_read_back(tmp_path: Path, tokenizer: Tokenizer, mon
     assert corpus.targets() == [pair.target for pair in pairs]
     assert corpus.links() == [gold(pair) for pair in pairs]
     assert [p.name for p in tmp_path.iterdir()] == ["c.arrow"]
+
+
+def test_length_model_recovers_the_lengths_of_the_text(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    draw = np.random.default_rng(1)
+    pairs = []
+    for _ in range(2000):
+        length = int(draw.integers(1, 90))
+        target = max(0, round(draw.normal(1.3 * length, (0.7 * length) ** 0.5)))
+        pairs.append(Pair(" ".join(["the"] * length), " ".join(["the"] * target)))
+    write_corpus(tmp_path / "c.arrow", iter(pairs), tokenizer, tokenizer, Filters(max_length=None))
+    corpus = Corpus(tmp_path / "c.arrow")
+    lengths = [(len(source) + 1, len(target)) for source, target in map(corpus.ids, range(len(corpus)))]
+    ratio = sum(target for _, target in lengths) / sum(source for source, _ in lengths)
+    variance = sum((target - ratio * source) ** 2 / source for source, target in lengths) / len(lengths)
+    assert corpus.length_model() == pytest.approx((ratio, variance))
+    limits = SearchOptions(length_model=corpus.length_model()).limits(np.array([source for source, _ in lengths]))
+    assert all(target <= limit for (_, target), limit in zip(lengths, limits.tolist(), strict=True))
+    assert limits.max() < 2 * max(source for source, _ in lengths)
 
 
 def test_several_processes_write_the_same_file(
