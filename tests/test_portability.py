@@ -17,8 +17,7 @@ for name in ("fcntl", "resource"):
     sys.modules[name] = None
 for name in ("SIGHUP", "SIGPIPE"):
     delattr(signal, name)
-for name in ("sched_getaffinity", "O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC"):
-    delattr(os, name)
+del os.sched_getaffinity
 import importlib, pathlib, pkgutil
 import nmt
 modules = [module.name for module in pkgutil.walk_packages(nmt.__path__, "nmt.")]
