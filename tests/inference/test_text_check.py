@@ -9,7 +9,6 @@ import pytest
 from builders import BAHDANAU, random_trained, tiny_config
 
 from nmt.commands.translate import translate as translate_command
-from nmt.inference.columns import Translate
 from nmt.inference.forced_decoding import force_decode
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.translator import Translator
@@ -62,7 +61,6 @@ def test_a_long_stream_is_named_before_its_end(translator: Translator) -> None:
 
 WAYS: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
     "forced decoding": ("target", lambda run, _: force_decode(Translator(load_folder(run)), ENGLISH, [RUSSIAN] * 3)),
-    "column": ("source", lambda run, _: Translate(model=run, search=GREEDY)({"text": [RUSSIAN, None]})),
     "command": (
         "source",
         lambda run, file: translate_command([f"model={run}", f"input={file}", "search=greedy", "search.max_length=1"]),
