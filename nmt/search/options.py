@@ -30,7 +30,8 @@ ALIGNING = ("coverage_penalty", *REWRITES)
 """The options that need an attention."""
 
 
-LengthModel = tuple[Annotated[float, AtLeast(0), AtMost(1000)], Annotated[float, AtLeast(0), AtMost(1000)]]
+Length = Annotated[float, AtLeast(0), AtMost(10**9)]  # finite, and far above what any text has
+LengthModel = tuple[Length, Length]
 
 
 @dataclass(frozen=True, kw_only=True)
