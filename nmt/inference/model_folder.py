@@ -260,7 +260,8 @@ def _warn_of_changed_code(folder: Path, config: Mapping[str, Any], trust: Sequen
 def _text_facts(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``TEXT_FACTS`` that a model or an adapter stores. Raises ValueError if one cannot be used."""
     facts = {key: stored[key] for key in TEXT_FACTS if key in stored}
-    for problem in TypeCheck().keys(facts, type_hints(Properties, include_extras=True), type_hints(Properties), ""):
+    hints = type_hints(Properties, include_extras=True)
+    for problem in TypeCheck().keys(facts, {key: hints[key] for key in facts}, (), ""):
         raise ValueError(problem)
     return facts
 

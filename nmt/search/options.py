@@ -88,7 +88,10 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         for name, hint in type_hints(SearchOptions, include_extras=True).items():
-            for problem in TypeCheck().problems(getattr(self, name), hint, f"search.{name}"):
+            value = getattr(self, name)
+            if value is getattr(SearchOptions, name):  # its default: translators replace options for every call
+                continue
+            for problem in TypeCheck().problems(value, hint, f"search.{name}"):
                 raise UserError(problem)
         for name, is_wrong, problem in self._rules():
             if is_wrong:
