@@ -41,6 +41,7 @@ CELLS = {
     "memory": MEMORY,
     "located_memory": ["attention=located_memory"],
     "stretch_memory": ["attention=stretch_memory"],
+    "stretch_memory, r = 2": ["attention=stretch_memory", "attention.split=2", "attention.heads=2"],
     "abc": ["attention=abc"],
     "contexts of bahdanau": [*MEMORY, "guide=contexts", TEACHER],
     "no encodings": [*MEMORY, "attention.position_encoding=false"],
