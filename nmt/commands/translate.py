@@ -157,7 +157,7 @@ def _translated(translator: Translator, options: TranslateOptions, prefixes: lis
         for translations in groups:
             output = [*output_lines(translations, done, n_best=options.search.n_best, scores=options.scores)]
             links = alignment_lines(translations) if options.alignments else []
-            warnings = [(row - done, reason) for row, reason in failures] + cuts(translations)
+            warnings = sorted([(row - done, reason) for row, reason in failures] + cuts(translations))
             failures.clear()
             yield Done(len(translations), output, links, warnings, split_lines=translator.split_lines - split_lines)
             split_lines = translator.split_lines

@@ -15,12 +15,12 @@ import numpy as np
 
 from nmt.data.words import Span, split_words, words_of
 from nmt.errors import UserError, counted
-from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
+from nmt.search.options import SearchOptions
 from nmt.settings.arguments import brief
 from nmt.text.writing import LazyPattern
 
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
-CUT = f"its translation was cut after {MAX_LENGTH_CEILING:,} pieces; give shorter sentences, one per line"
+CUT = "its translation was cut at the length limit; give shorter sentences, one per line"
 MARK = "\ufffd"  # the text of an unknown piece, until its word is replaced
 SEPARATOR = re.compile(r"\|{3,}")
 ESCAPED = re.compile("(?:&#124;){3,}")
@@ -66,7 +66,7 @@ class Translation:
     lost: Sequence[str] = ()
     """Kept texts and terms of a glossary that the translation lacks."""
     is_cut: bool = False
-    """Whether it, or one of its sentences, was cut at ``MAX_LENGTH_CEILING`` pieces."""
+    """Whether it, or one of its sentences, reached a length limit that the user has not set."""
 
     @property
     def source_words(self) -> list[int]:

@@ -356,12 +356,15 @@ class Translator(Reader):
         if not hypotheses:
             return Failure(SCORES_NOT_FINITE)
         unknown = MARK if options.replace_unknown else ""
-        n_best = [self._to_translation(source or [], hypothesis, unknown) for hypothesis in hypotheses]
+        is_limited = options.max_length is not None or options.max_length_ratio is not None
+        cut_from = MAX_LENGTH_CEILING if is_limited else 0
+        n_best = [self._to_translation(source or [], hypothesis, unknown, cut_from) for hypothesis in hypotheses]
         if options.min_length:
             n_best = [best for best in n_best if best.text] or n_best
         return replace(n_best[0], n_best=n_best)
 
-    def _to_translation(self, source: list[int], hypothesis: Hypothesis, unknown: str) -> Translation:
+    def _to_translation(self, source: list[int], hypothesis: Hypothesis, unknown: str, cut_from: int) -> Translation:
+        """Convert a hypothesis, which was cut if it has ``cut_from`` tokens or more and no ``</s>``."""
         target = self.loaded_model.target
         tokens = [*hypothesis.tokens, EOS] if hypothesis.finished else list(hypothesis.tokens)
         return Translation(
@@ -373,7 +376,7 @@ class Translator(Reader):
             spans=[] if hypothesis.alignment is None else target.decoded_spans(hypothesis.tokens, unknown=unknown),
             token_log_probs=[] if hypothesis.alignment is None else hypothesis.token_log_probs,
             alignment=hypothesis.alignment,
-            is_cut=not hypothesis.finished and len(tokens) >= MAX_LENGTH_CEILING,
+            is_cut=not hypothesis.finished and len(tokens) >= cut_from,
         )
 
     def score(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[Translation]:

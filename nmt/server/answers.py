@@ -10,16 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt.alignment.word_weights import argmax_links, display_slots, display_weights, word_weights
-from nmt.errors import UserError, counted
+from nmt.errors import UserError
 from nmt.inference.ensemble import Ensemble
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
-from nmt.search.options import MAX_LENGTH_CEILING
 from nmt.server.fields import Refused
 
 END = "</s>"
-CUT = f"a translation was cut after {counted(MAX_LENGTH_CEILING, 'piece')}; send shorter sentences"
+CUT = "a translation was cut at the length limit; send shorter sentences"
 DIGITS = 4  # of a weight
 MAX_WEIGHTS = 4_000_000  # of a request; a weight takes 32 bytes of RAM
 

@@ -19,6 +19,7 @@ from nmt.commands.heatmap import heatmap
 from nmt.commands.translate import translate
 from nmt.inference.onnx.model import exported_engines
 from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
 
 pytestmark = pytest.mark.thorough
 
@@ -45,7 +46,7 @@ def run_translate(*words: str, hide: str = "") -> tuple[int, list[str], str]:
 
 
 def test_onnx_translations_equal_torch_and_need_no_torch(exported: Path, files: Path, call: Call) -> None:
-    words = [f"model={exported}"]
+    words = [f"model={exported}", "search.max_length=9"]
     expected, error = call(translate, *words, "alignments=torch", "engine=torch", stdin=TEXT)
     assert "engine" not in error
     assert run_without_torch("translate", [*words, "engine=onnx", "alignments=onnx"], TEXT).splitlines() == expected
@@ -94,10 +95,11 @@ def test_a_copied_deployment_translates_with_the_listed_packages(
     deployment: Path, model: Path, tmp_path: Path, engine: str
 ) -> None:
     place = shutil.copytree(deployment, tmp_path / "elsewhere")
-    code, lines, error = run_translate(f"model={place}", f"engine={engine}")
+    code, lines, error = run_translate(f"model={place}", f"engine={engine}", "search.max_length=9")
     assert code == 0, error
     if engine == "auto":
-        assert lines == Translator.load(model, engine="torch").texts(TEXT.decode().splitlines())
+        translator = Translator.load(model, engine="torch")
+        assert lines == translator.texts(TEXT.decode().splitlines(), SearchOptions(max_length=9))
     imported = {name.lower() for name in error.splitlines() if not name.startswith("engine: ")}
     listed = dict(re.findall(r"(?m)^([\w-]+)(.*)$", (place / "requirements.txt").read_text()))
     assert imported - {"nmt-memory-attention", "setuptools", "packaging"} <= {*listed}

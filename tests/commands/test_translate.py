@@ -185,7 +185,9 @@ def test_scores_precede_translations(
 
 def test_translation_of_a_very_long_line_is_cut_with_a_warning(model: Path, call: Call) -> None:
     text = b"a cat\n" + b"dog " * 10_000 + b"\na cat\n"
-    (first, second, third), error = call(translate, f"model={model}", "search=greedy", stdin=text)
+    (first, second, third), error = call(
+        translate, f"model={model}", "search=greedy", "search.max_length_ratio=2", stdin=text
+    )
     assert first == third and 0 < len(second.split()) <= 1000
     assert error.startswith("warning: <stdin>:2: ") and error.count("\n") == 1
 
@@ -211,7 +213,7 @@ def test_a_source_too_long_for_the_attention_is_named(make_model: Callable[..., 
 
 @pytest.mark.thorough
 def test_slow_writer_gets_each_line_at_once_and_closed_pipe_is_silent(exported: Path) -> None:
-    child = start(PROGRAM, [f"model={exported}", "engine=onnx", "threads=1"], bufsize=0)
+    child = start(PROGRAM, [f"model={exported}", "engine=onnx", "threads=1", "search.max_length=9"], bufsize=0)
     assert child.stdin and child.stdout and child.stderr
     watchdog = threading.Timer(60, child.kill)
     watchdog.start()
@@ -237,7 +239,7 @@ def test_slow_writer_gets_each_line_at_once_and_closed_pipe_is_silent(exported: 
 def test_closed_and_redirected_streams_lose_no_line(
     script: str, words: list[str], lines: int, exported: Path, tmp_path: Path
 ) -> None:
-    words = [f"model={exported}", "engine=onnx", *words]
+    words = [f"model={exported}", "engine=onnx", "search.max_length=9", *words]
     code, _, error = finish(PROGRAM, words, script, b"a cat\n\na dog\n", cwd=tmp_path)
     written = (tmp_path / "out").read_text().splitlines()
     assert (code, error, len(written)) == (0, b"", lines)

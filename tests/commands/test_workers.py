@@ -63,7 +63,8 @@ def test_output_and_messages_equal_those_of_a_single_process(
     monkeypatch.setattr(streams, "GROUP", size)
     expected = outputs(call, *words, "input=in.txt")
     assert len(expected[0]) == 1 + any("links" in word for word in options)
-    assert outputs(call, *words, f"workers={workers}", stdin=Path("in.txt").read_bytes()) == expected
+    files, error = outputs(call, *words, f"workers={workers}", stdin=Path("in.txt").read_bytes())
+    assert (files, error.replace("<stdin>", "in.txt")) == expected
 
 
 def workers_of(process: int) -> list[int]:

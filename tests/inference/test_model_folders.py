@@ -199,8 +199,13 @@ def test_translations_end_at_the_limit_of_the_training_text(engine: EngineName, 
         expected = math.ceil(0.5 * length + 4 * math.sqrt(0.09 * length) + 10)
         for options in (None, SearchOptions(beam_size=1), SearchOptions(temperature=1)):
             [translation] = translator.translate([line], options)
-            assert len(translation.tokens) == expected, (line, options)
-        assert len(translator.translate([line], SearchOptions(max_length=3))[0].tokens) == 3
+            assert len(translation.tokens) == expected and translation.is_cut, (line, options)
+        for limited in (SearchOptions(max_length=3), SearchOptions(max_length_ratio=0.1, min_length=3)):
+            [translation] = translator.translate([line], limited)
+            assert len(translation.tokens) == 3 and not translation.is_cut, limited
+    assert translator.translate(["the dog"], SearchOptions(max_length=1000, beam_size=1))[0].is_cut
+    ended = Translator(random_trained(tiny_config(MEMORY), TOKENIZER, eos_bias=1e4))
+    assert not ended.translate(["the dog"])[0].is_cut
 
 
 @pytest.mark.parametrize("wrong", [(math.nan, 1.0), (1.0, -1.0), (math.inf, 1.0), (1.0,), "ab", 1.0])

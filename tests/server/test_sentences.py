@@ -12,6 +12,7 @@ from served import Client, serving
 from server.word_models import tiny_translator
 
 from nmt.search.options import SearchOptions
+from nmt.server.answers import CUT
 
 FIRST, SECOND = "A small dog sees red houses.", "Two cats sleep here!"
 TEXT = f"{FIRST}  {SECOND}\n\nBlue birds fly.\n  {SECOND} Birds fly away. \n"
@@ -91,4 +92,5 @@ def test_lost_texts_are_named(client: Client) -> None:
     assert answer["lost"] == ["{x}"]
     [answer] = client.post("/v1/translate", q="Two {x} cats")[1]["translations"]
     assert answer["lost"] == [] and "{x}" in answer["text"]
-    assert "warnings" not in client.post("/translate", api_key="", q="Two {x} cats", source="en", target="de")[1]
+    answer = client.post("/translate", api_key="", q="Two {x} cats", source="en", target="de")[1]
+    assert answer["warnings"] == [f"q[0]: {CUT}"]
