@@ -46,6 +46,7 @@ from nmt.inference.onnx.graphs import (
     Step,
     encode_fields,
     example_states,
+    keeps_range,
     state_fields,
 )
 from nmt.inference.onnx.model import About
@@ -115,7 +116,7 @@ def write_export(
         raise UserError(f"{names}: the exported graphs compute something else; use engine=torch")
     exact = sorted(folder.glob("step*.onnx"))
     if "onnx-int8" in engines:
-        _quantise(folder, exact, model.decoder.bounded)
+        _quantise(folder, exact, model)
     if "onnx" not in engines:
         for file in exact:
             file.unlink()
@@ -212,16 +213,16 @@ def _dynamic_axes(fields: Fields, longer: Fields, count: int) -> Any:
     }
 
 
-def _quantise(folder: Path, steps: Iterable[Path], bounded_state: Collection[str]) -> None:
+def _quantise(folder: Path, steps: Iterable[Path], trained: Seq2Seq) -> None:
     """Write the exact graphs of the encoder and of ``steps`` with 8-bit integers."""
     file = folder / f"encode{INT8}.onnx"
     encode = onnx.load(file)
     bounded = bounded_outputs(encode)
-    onnx.save(quantise(encode, ()), file)
+    onnx.save(quantise(encode, (), lstms=keeps_range(trained.encoder)), file)
     for step in steps:
         exact = onnx.load(step)
         state = {value.name.removesuffix(NEXT) for value in exact.graph.output}  # the encoder writes its first numbers
-        onnx.save(quantise(exact, (bounded - state) | {*bounded_state}), step.with_suffix(f"{INT8}.onnx"))
+        onnx.save(quantise(exact, (bounded - state) | {*trained.decoder.bounded}), step.with_suffix(f"{INT8}.onnx"))
 
 
 def _share_weights(folder: Path, suffix: str) -> None:

@@ -132,6 +132,11 @@ def _widen(weight: Tensor, extra: int) -> Tensor:
     return nn.functional.pad(weight, (0, extra))
 
 
+def keeps_range(encoder: Any) -> bool:
+    """Return whether ``OnnxRecurrentEncoder`` computes this encoder, so that 8-bit LSTMs do not depend on the batch."""
+    return type(encoder).forward is RecurrentEncoder.forward and encoder.unit is LSTM
+
+
 class Encode(nn.Module):
     """Maps ids (B, S) to the fields of the memory and the state of one empty hypothesis.
 
@@ -141,7 +146,7 @@ class Encode(nn.Module):
     def __init__(self, model: Seq2Seq, *, trace: bool, constant_range: bool) -> None:
         super().__init__()
         recurrent = type(model.encoder).forward is RecurrentEncoder.forward
-        self.constant_range = constant_range = constant_range and recurrent and model.encoder.unit is LSTM
+        self.constant_range = constant_range = constant_range and keeps_range(model.encoder)
         self.embedding = with_range(model.embedding) if constant_range else model.embedding
         self.encoder = (
             OnnxRecurrentEncoder(model.encoder, constant_range=constant_range) if recurrent else model.encoder

@@ -148,16 +148,16 @@ COPIES = {"Expand", "Gather", "GatherND", "Identity", "Reshape", "Slice", "Split
 """Operators whose outputs hold numbers of their first input only."""
 
 
-def quantise(exact: onnx.ModelProto, bounded_inputs: Collection[str]) -> onnx.ModelProto:
+def quantise(exact: onnx.ModelProto, bounded_inputs: Collection[str], *, lstms: bool = False) -> onnx.ModelProto:
     """Return a copy of the graph ``exact`` that multiplies by weights in 8-bit integers.
 
     The weights have one scale per column and lie in ±``WEIGHT_STEPS``. ``bounded_inputs`` are the inputs of the graph
-    whose numbers lie in [−1, 1]. The input ``output.weight`` (C, F) of a step with a shortlist becomes one of integers
-    (F, C), and the input ``output.weight.scale`` (C,) is added.
+    whose numbers lie in [−1, 1]. Without ``lstms``, the weights of LSTMs stay as they are. The input ``output.weight``
+    (C, F) of a step with a shortlist becomes one of integers (F, C), and ``output.weight.scale`` (C,) is added.
     """
     model = onnx.ModelProto()
     model.CopyFrom(exact)
-    graph = _Graph(model, bounded_inputs)
+    graph = _Graph(model, bounded_inputs, lstms=lstms)
     nodes = [new for node in model.graph.node for new in graph.quantised(node)]
     inputs = [new for value in model.graph.input for new in _integer_inputs(value)]
     del model.graph.input[:]
@@ -176,8 +176,8 @@ def bounded_outputs(model: onnx.ModelProto) -> set[str]:
 class _Graph:
     """Writes the nodes of a quantised graph, and collects the constants that they need."""
 
-    def __init__(self, model: onnx.ModelProto, bounded_inputs: Collection[str]) -> None:
-        self.model = model
+    def __init__(self, model: onnx.ModelProto, bounded_inputs: Collection[str], *, lstms: bool = False) -> None:
+        self.model, self.lstms = model, lstms
         self.weights = {weight.name: numpy_helper.to_array(weight) for weight in model.graph.initializer}
         self.producers = {name: node for node in model.graph.node for name in node.output}
         self.bounded_inputs = bounded_inputs
@@ -187,8 +187,8 @@ class _Graph:
         self.last_axis = self._constant("activation.axis", np.array([-1]))
 
     def quantised(self, node: NodeProto) -> Iterator[NodeProto]:
-        """Yield the nodes that replace ``node``: the node itself if it has no weights, or is a GRU."""
-        if node.op_type == "LSTM":
+        """Yield the nodes that replace ``node``: the node itself if it has no weights, or is recurrent."""
+        if node.op_type == "LSTM" and self.lstms:
             yield self._lstm(node)
         elif node.op_type in ("MatMul", "Gemm") and self._is_weight(node.input[1]):
             yield from self._product(node)
