@@ -180,7 +180,7 @@ def test_strips_show_what_each_slot_adds_to_the_weights_of_a_word(browser: Brows
         (
             b"a\nendless\n",
             b"A\nENDLESS\n",
-            "1 of the translations ended too early, as the longest that the server writes: 2",
+            "1 of the translations were cut at their length limit: 2",
         ),
         (b"\xff\xfe\n", None, "not a text file in UTF-8"),
         (b"", b"", "Done."),
@@ -219,7 +219,7 @@ def test_mistakes_have_messages_in_plain_words(browser: Browser) -> None:
         assert message(browser).startswith("A line has 101 characters, and this server takes at most 100")
         browser.value("document.querySelector('#text').value = 'endless'")
         browser.value("document.querySelector('#text').dispatchEvent(new Event('input'))")
-        browser.wait("document.querySelector('.warning')?.textContent.startsWith('This translation ends too early')")
+        browser.wait("document.querySelector('.warning')?.textContent.startsWith('This translation was cut')")
         browser.value("document.querySelector('#text').value = 'too long'")
         browser.value("document.querySelector('#text').dispatchEvent(new Event('input'))")
         browser.wait("document.querySelector('#message').textContent.includes('a source of 9,999 pieces')")
