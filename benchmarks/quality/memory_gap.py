@@ -31,7 +31,6 @@ from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
 MEMORY = ["attention=memory"]
-TEACHER = "guide.model={runs}/bahdanau-s{seed}"  # the cell bahdanau, which has to be trained before
 
 
 CELLS = {
@@ -43,7 +42,6 @@ CELLS = {
     "stretch_memory": ["attention=stretch_memory"],
     "stretch_memory, r = 2": ["attention=stretch_memory", "attention.split=2", "attention.heads=2"],
     "abc": ["attention=abc"],
-    "contexts of bahdanau": [*MEMORY, "guide=contexts", TEACHER],
     "no encodings": [*MEMORY, "attention.position_encoding=false"],
     "K = 8": [*MEMORY, "attention.slots=8"],
     "K = 64": [*MEMORY, "attention.slots=64"],
@@ -147,8 +145,7 @@ def main() -> None:
     common += files(corpus, data.resolve())
     for seed in range(1, args.seeds + 1):
         for cell in [] if args.report_only else args.cells or corpus.cells:
-            changes = [word.format(runs=args.runs.resolve(), seed=seed) for word in CELLS[cell]]
-            runs.train(run_name(corpus, cell, seed), [*common, f"seed={seed}", *changes])
+            runs.train(run_name(corpus, cell, seed), [*common, f"seed={seed}", *CELLS[cell]])
             write_report(output, corpus, data, runs, epochs)
     write_report(output, corpus, data, runs, epochs)
 

@@ -19,7 +19,7 @@ from nmt.commands.streams import print_table
 from nmt.comparison.records import SCORES, Column, mean_and_deviation, save_csv
 from nmt.config.compose import composed_tree, join_options, train_config, train_problems
 from nmt.config.overrides import INSIDE, UNRELATED, key_of, name_problems, read_yaml
-from nmt.config.runs import START_FILE, changed_settings, changed_since_start, origin, start_models, train_or_resume
+from nmt.config.runs import START_FILE, changed_settings, changed_since_start, origin, start_model, train_or_resume
 from nmt.data.sources import PreparedData, missing_files
 from nmt.errors import Interrupted, UserError, print_message
 from nmt.files.atomic import LOCK_FILE, own_folder, require_own
@@ -171,7 +171,7 @@ def sweep(jobs: Sequence[Job], *, needed: Sequence[str] = ()) -> None:
 
 
 def _check(jobs: Sequence[Job], folder: Path, needed: Sequence[str]) -> list[dict[str, str]]:
-    """Return the ``start_models`` of each job. Raises UserError with all problems found before the sweep."""
+    """Return the ``start_model`` of each job. Raises UserError with all problems found before the sweep."""
     if any((folder / file).is_file() for file in (CONFIG_FILE, SUMMARY_FILE, MODEL_FILE)):
         raise UserError(f"name={folder.name}: {folder} is a single run, not a sweep; choose another name=")
     require_own(folder)
@@ -181,7 +181,7 @@ def _check(jobs: Sequence[Job], folder: Path, needed: Sequence[str]) -> list[dic
         try:
             require_own(job.folder, marks=(LOCK_FILE, START_FILE))
             config = _job_config(job)
-            models.append(start_models(plain(config)))
+            models.append(start_model(plain(config)))
             data = config.data
             if isinstance(data, PreparedData):
                 missing = missing_parts(Path(data.folder), needed)
@@ -236,7 +236,7 @@ def _train(job: Job, models: Mapping[str, str]) -> None:
     if _has_finished(job):
         print_message(f"{job.folder.name}: has finished already; skipped")
         return
-    if models and (changed := changed_names(models, start_models(plain(train_config(job.arguments))))):
+    if models and (changed := changed_names(models, start_model(plain(train_config(job.arguments))))):
         raise UserError(f"{' and '.join(changed)}: has changed since the sweep began; {FIX}")
     resume = ["resume=true"] if has_checkpoint(job.folder) else []
     result = train_or_resume([*job.arguments, *resume], job.folder)

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from nmt.config.overrides import START_MODELS, UNRELATED, flatten, name_problems, read_yaml
+from nmt.config.overrides import UNRELATED, flatten, name_problems, read_yaml
 from nmt.data.links import Links, parse_links
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, counted, print_message, printable
@@ -71,10 +71,9 @@ class FinishedRun:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """The settings that all runs of a model share, with their text, code and start models, which may change."""
+        """The settings that all runs of a model share, with their text, code and start model, which may change."""
         origin = {key: self.summary.get(key) for key in ("text_checksum", "code")}
-        start = stored_code(self.folder / CODE_FILE)
-        origin["start"] = {key: start[key] for key in START_MODELS if key in start}
+        origin["start"] = stored_code(self.folder / CODE_FILE).get("init_from")
         return {key: value for key, value in self.config.items() if key not in IGNORED} | origin
 
     @cached_property

@@ -18,7 +18,6 @@ from nmt.text.sentences import splitter
 from nmt.training.settings import Train
 
 GOLD_LINKS = "nmt.training.guide.GoldLinks"
-CONTEXTS = "nmt.training.guide.Contexts"
 
 
 def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
@@ -91,8 +90,6 @@ def _guide_conflicts(settings: Train) -> Iterator[str]:
         yield f"batches.bpe_dropout={dropout}: guide=links aligns the stored pieces; remove one of them"
     if not _reads_source(settings):
         yield f"guide={block['_target_']}: without attention there are no alignments; remove it or choose an attention"
-    if settings.init_from is not None and block["_target_"] == CONTEXTS:
-        yield f"init_from={settings.init_from}: guide=contexts starts with the teacher's weights; remove one of them"
 
 
 def _adapt_conflicts(settings: Train, config: Mapping[str, Any]) -> Iterator[str]:

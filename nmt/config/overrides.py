@@ -24,7 +24,6 @@ MISSING = object()
 INSIDE = "self_attention@"
 # Settings that do not change the model, except by rounding.
 UNRELATED = ("name", "runs", "resume", "trust", "export", "logger", "threads", "device")
-START_MODELS = ("init_from", "guide.model")  # settings that name a model from which another one learns
 
 
 # Most files in conf/ have only keys with a word, groups of them, and a list of defaults.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config.advice import advice
 from nmt.config.compose import TEXT_CHANGES, composed_tree, join_options, to_yaml, train_config
-from nmt.config.overrides import START_MODELS, UNRELATED, flatten, group_of, key_of, read_yaml
+from nmt.config.overrides import UNRELATED, flatten, group_of, key_of, read_yaml
 from nmt.data.sources import PreparedData
 from nmt.errors import UserError, print_message
 from nmt.files.atomic import make_folder, write_bytes, write_lines
@@ -163,10 +163,10 @@ def changed_settings(
 ) -> list[str]:
     """Return one text for each key that begins with one of ``fixed``, and whose value is not the stored one.
 
-    A folder of prepared text may have moved. So may the model of an adapter or of a guide if the run ``resumes``: the
-    checkpoint has its fingerprint.
+    A folder of prepared text may have moved. So may the base of an adapter if the run ``resumes``: the checkpoint
+    has its fingerprint.
     """
-    ignored = ["guide.model", *(["init_from"] if config.adapt is not None else [])] if resumes else []
+    ignored = ["init_from"] if resumes and config.adapt is not None else []
     if isinstance(config.data, PreparedData):
         ignored += [*TEXT_CHANGES, "tokenizer.", "data.folder"]
     now, before = flatten(plain(config)), flatten(stored)
@@ -177,16 +177,17 @@ def changed_settings(
 
 
 def origin(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return ``code_of`` the settings, and ``start_models`` of them."""
-    return code_of(settings) | start_models(settings)
+    """Return ``code_of`` the settings, and ``start_model`` of them."""
+    return code_of(settings) | start_model(settings)
 
 
-def start_models(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fingerprints of the models that the settings name, by their keys."""
+def start_model(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fingerprint of the model ``init_from`` by this key, or nothing without one."""
+    if settings["init_from"] is None:
+        return {}
     from nmt.inference.model_folder import model_fingerprint  # imports torch
 
-    models = {key: value for key, value in flatten(settings).items() if key in START_MODELS and value is not None}
-    return {key: model_fingerprint(Path(str(value))) for key, value in models.items()}
+    return {"init_from": model_fingerprint(Path(settings["init_from"]))}
 
 
 def changed_since_start(folder: Path, now: Mapping[str, str]) -> str:

@@ -138,8 +138,6 @@ class _Session:
         trained = new_model(config, prepared, checkpoint=self.checkpoints.last if config.resume else None)
         compare_lengths(trained.model, prepared)
         guide = build_guide(config.guide, prepared, trust=config.trust)
-        if guide is not None and not config.resume:
-            guide.start(trained.model)
         if rank() != 0:
             torch.manual_seed(config.seed + (rank() << 32))  # each rank drops out other units
         self.progress = Progress()

@@ -189,27 +189,22 @@ class TranslationTask(pl.LightningModule):
             self.schedule.warm_up(self.global_step)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raise UserError where another model that the run reads has changed."""
+        """Raise UserError if the base of an adapter has changed."""
         self.interval = checkpoint["interval"]
-        for setting, fingerprint in self._others.items():
-            if checkpoint.get(setting) != fingerprint:
-                raise UserError(f"{setting}: its model has changed since the run started; start a new run")
+        if checkpoint["init_from"] != self._base:
+            raise UserError("init_from: its model has changed since the run started; start a new run")
 
     @property
-    def _others(self) -> dict[str, str | None]:
-        """The fingerprints of the base of an adapter and of the model of a guide, by the settings that name them."""
-        base, guide = self.trained.base, self.guide
-        return {
-            "init_from": None if base is None else base.fingerprint,
-            "guide.model": None if guide is None else guide.fingerprint,
-        }
+    def _base(self) -> str | None:
+        """The fingerprint of the base of an adapter."""
+        return None if self.trained.base is None else self.trained.base.fingerprint
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         metrics = self.trainer.callback_metrics
         checkpoint["metrics"] = {name: float(value) for name, value in metrics.items() if name in COLUMNS}
         checkpoint["interval"] = self.interval
         checkpoint["longest_source"] = self.trained.longest_source
-        checkpoint.update(self._others)
+        checkpoint["init_from"] = self._base
 
 
 @torch.no_grad()

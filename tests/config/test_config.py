@@ -22,7 +22,7 @@ GROUPS = sorted(
     {path.name for path in config_dir().iterdir() if path.is_dir()} - {"experiment", "filters", "self_attention"}
 )
 CHOICES = [(group, path.stem) for group in GROUPS for path in sorted((config_dir() / group).glob("*.yaml"))]
-NEED_MORE = ("text", "prepared", "multi30k", "table", "contexts", "lora", "wandb")  # files, a model, or a package
+NEED_MORE = ("text", "prepared", "multi30k", "table", "lora", "wandb")  # files, a model, or a package
 EXPERIMENTS = [
     path.relative_to(config_dir() / "experiment").with_suffix("").as_posix()
     for path in sorted((config_dir() / "experiment").rglob("*.yaml"))

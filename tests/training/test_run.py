@@ -326,7 +326,6 @@ def test_adapter_is_a_model_that_names_its_base(finished: Path) -> None:
         ("data=generated tokenizer=unigram batches.bpe_dropout=0.1", "batches.bpe_dropout="),
         ("data=generated guide=links batches.bpe_dropout=0.1", "batches.bpe_dropout="),
         ("guide=links attention=none", "guide="),
-        ("guide=contexts guide.model=nowhere", "guide.model="),
         ("training.max_epochs=null training.patience=null", "training.max_epochs=null: "),
         ("training.max_epochs=null schedule=linear", "training.max_epochs=null: "),
         ("devices=2", "devices"),

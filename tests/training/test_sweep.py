@@ -110,9 +110,8 @@ def test_wrong_sweep_is_refused_before_any_job_starts(run: Path, words: list[str
     assert [*run.parent.iterdir()] == [single]
 
 
-@pytest.mark.parametrize("guide", [[], ["guide=contexts", "guide.model=teacher"]], ids=bool)
-def test_finished_job_of_other_text_or_another_teacher_is_refused(run: Path, guide: list[str]) -> None:
-    words = [*on_prepared("mine"), "attention=memory", *guide, "seed=1", "name=kinds"]
+def test_finished_job_of_other_text_is_refused(run: Path) -> None:
+    words = [*on_prepared("mine"), "attention=memory", "seed=1", "name=kinds"]
     ((_, arguments, folder),) = read_sweep(words)
     folder.mkdir(parents=True)
     for place in (folder, folder.parent):
@@ -125,8 +124,6 @@ def test_finished_job_of_other_text_or_another_teacher_is_refused(run: Path, gui
     train(["-m", *words, "data.folder=moved"])
     on_prepared("mine", pairs=[pair[::-1] for pair in SENTENCES])
     refuse(["-m", *words], r"^data\.folder=mine: ")
-    if guide:
-        refuse(["-m", *words, "data.folder=moved", "guide.model=other"], r"^guide\.model=other: ")
 
 
 @thorough
