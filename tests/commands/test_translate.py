@@ -204,6 +204,8 @@ def test_a_source_too_long_for_the_attention_is_named(make_model: Callable[..., 
     ):
         lines, error = call(command, f"model={model}", *words.split())
         assert error.count("warning: src:2: source of ") == count
+        if command is translate:  # the first and the last translation are cut
+            assert [line.split(":")[2] for line in error.splitlines()] == ["1", "2", "3"]
         if command is not evaluate:
             assert [bool(line) for line in lines] == [True, False, True]
     page = f"<p>a<p>{'dog ' * 30}\n"
