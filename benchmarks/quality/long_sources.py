@@ -50,7 +50,6 @@ from nmt.text.specials import BOS, EOS
 
 COUNTS = (1, 2, 4, 8, 16)
 """Sentences of a source."""
-TWO_READS = ["attention.split=2", "attention.heads=2"]
 KINDS = {
     "none": ["attention=none"],
     "bahdanau": ["attention=bahdanau"],
@@ -60,7 +59,6 @@ KINDS = {
     "located_memory": ["attention=located_memory", "attention.slots={slots}"],
     "stretch_memory": ["attention=stretch_memory", "attention.slots={slots}"],
     "stretch_memory, K = 32": ["attention=stretch_memory", "attention.slots=32"],  # the bytes of located_memory, K = 16
-    "stretch_memory, K = 32, r = 2": ["attention=stretch_memory", "attention.slots=32", *TWO_READS],
     "low_rank": ["attention=low_rank", "attention.slots={slots}"],
     "covariance": ["attention=covariance"],
     "kernel taylor2": ["attention=kernel", "attention.feature_map=taylor2", "attention.key_size=16"],

@@ -40,7 +40,6 @@ CELLS = {
     "memory": MEMORY,
     "located_memory": ["attention=located_memory"],
     "stretch_memory": ["attention=stretch_memory"],
-    "stretch_memory, r = 2": ["attention=stretch_memory", "attention.split=2", "attention.heads=2"],
     "abc": ["attention=abc"],
     "no encodings": [*MEMORY, "attention.position_encoding=false"],
     "K = 8": [*MEMORY, "attention.slots=8"],

@@ -2,7 +2,8 @@
 
 Britz, Guan & Luong (2017), arXiv 1707.00110, with the comparison of Luong et al. (2015), arXiv 1508.04025. Several
 reads of one memory are the multi-query attention of Shazeer (2019), arXiv 1911.02150. Values and slots are scaled as by
-Zhang & Sennrich (2019), arXiv 1910.07467.
+Zhang & Sennrich (2019), arXiv 1910.07467. The learned factor of the scores is that of Henry et al. (2020), arXiv
+2010.04245, as a power of e.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ class StretchMemoryAttention(Attention):
     """r·K slots M_k of neighbouring states, of D/r numbers each, which a query reads H times.
 
     v_s = n(W_v h_s)         M_k = n(Σ_s α_sk v_s)    α_sk = σ(w · h_s) if s is in stretch k, else 0
-    c_t = [c_t¹; …; c_tᴴ]    c_tⁱ = Σ_k βⁱ_tk M_k     βⁱ_t = softmax(M W_cⁱ d_t)
+    c_t = [c_t¹; …; c_tᴴ]    c_tⁱ = Σ_k βⁱ_tk M_k     βⁱ_t = softmax(e^γⁱ M W_cⁱ d_t)
 
     n(x) is x divided by its root mean square. A source of up to r·K states has a stretch for each. Then neighbouring
     stretches merge, from the first to the last: if each has two states, the next ones will have four. So a source can
-    arrive part by part. The memory has as many numbers as K states, in r times as many places. Sizes are rounded up.
+    arrive part by part. The memory has as many numbers as K states, in r times as many places. γ, one number per head,
+    starts at 0: with it, training settles how large scores are before they choose slots. Sizes are rounded up.
     """
 
     def __init__(
-        self, *, state_size: Size, query_size: Size, slots: Size = 32, split: Size = 4, heads: Size = 4
+        self, *, state_size: Size, query_size: Size, slots: Size = 32, split: Size = 2, heads: Size = 2
     ) -> None:
         super().__init__()
         if split > state_size:
@@ -46,6 +48,7 @@ class StretchMemoryAttention(Attention):
         nn.init.uniform_(self.W_v.weight, -GAIN / sqrt(state_size), GAIN / sqrt(state_size))
         self.w = nn.Linear(state_size, 1)
         self.W_c = nn.Linear(query_size, heads * width, bias=False)
+        self.gamma = nn.Parameter(torch.zeros(heads))
 
     def use_slots(self, slots: int) -> None:
         """Write memories of K = ``slots`` from now on; no weight depends on K."""
@@ -93,8 +96,8 @@ class StretchMemoryAttention(Attention):
         """Return βⁱ_k / rms(Σ_s α_sk v_s) (B, Q·H, r·K), the weight of the sum in each slot for each read."""
         assert memory.keys is not None
         scale = memory.keys.transpose(1, 2)
-        directions = self.W_c(query).reshape(query.shape[0], -1, memory.slots.shape[2])
-        scores = directions @ memory.slots.transpose(1, 2) * scale
+        directions = self.W_c(query).unflatten(2, (self.reads, -1)) * self.gamma.exp()[:, None]
+        scores = directions.flatten(1, 2) @ memory.slots.transpose(1, 2) * scale
         is_unused = memory.mass[:, None] == 0
         return torch.softmax(scores.masked_fill(is_unused, torch.finfo(scores.dtype).min), dim=2) * scale
 

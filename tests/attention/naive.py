@@ -124,8 +124,8 @@ def stretch_memory(attention: Any, h: Tensor, q: Tensor) -> Result:
     sums = [sum(alpha[s] * values[s] for s in part) for part in parts]
     slots = torch.stack([scaled(total) for total in sums])
     contexts, alignments = [], []
-    for W_c in attention.W_c.weight.chunk(attention.reads):
-        beta = softmax(slots @ W_c @ q)
+    for W_c, gamma in zip(attention.W_c.weight.chunk(attention.reads), attention.gamma, strict=True):
+        beta = softmax(gamma.exp() * (slots @ W_c @ q))
         weights = [
             beta[k] * alpha[s] * (slots[k] @ sums[k]) / (sums[k] @ sums[k])
             for k, part in enumerate(parts)

@@ -68,6 +68,9 @@ def name_of(case: tuple[str, str, dict[str, Any]]) -> str:
 def build(kind: str, query_size: int = QUERY, **settings: Any) -> Attention:
     torch.manual_seed(1)
     attention: Attention = getattr(kinds, f"{kind}Attention")(state_size=STATE, query_size=query_size, **settings)
+    for parameter in attention.parameters():
+        if not parameter.any():
+            torch.nn.init.normal_(parameter)  # a factor that starts at 1 has to be in the equation
     return attention.double().eval()
 
 
