@@ -59,6 +59,7 @@ KINDS = {
     "located_memory": ["attention=located_memory", "attention.slots={slots}"],
     "stretch_memory": ["attention=stretch_memory", "attention.slots={slots}"],
     "stretch_memory, K = 32": ["attention=stretch_memory", "attention.slots=32"],  # the bytes of located_memory, K = 16
+    "stretch_memory, K = 64": ["attention=stretch_memory", "attention.slots=64"],
     "low_rank": ["attention=low_rank", "attention.slots={slots}"],
     "covariance": ["attention=covariance"],
     "kernel taylor2": ["attention=kernel", "attention.feature_map=taylor2", "attention.key_size=16"],

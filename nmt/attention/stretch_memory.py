@@ -35,7 +35,7 @@ class StretchMemoryAttention(Attention):
     """
 
     def __init__(
-        self, *, state_size: Size, query_size: Size, slots: Size = 32, split: Size = 2, heads: Size = 2
+        self, *, state_size: Size, query_size: Size, slots: Size = 64, split: Size = 2, heads: Size = 2
     ) -> None:
         super().__init__()
         if split > state_size:

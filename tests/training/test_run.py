@@ -247,7 +247,7 @@ def test_failed_export_ends_no_run(
     assert "not exported: no such operator" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("attention", "slots"), [("memory", 3), ("stretch_memory", 12), ("luong", 0), ("none", 0)])
+@pytest.mark.parametrize(("attention", "slots"), [("memory", 3), ("stretch_memory", 6), ("luong", 0), ("none", 0)])
 def test_sources_longer_than_the_memory_are_counted(
     attention: str, slots: int, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
