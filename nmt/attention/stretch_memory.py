@@ -57,15 +57,21 @@ class StretchMemoryAttention(Attention):
         self.slots = slots * self.split
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        """Return α (B, S, r·K) and v; the slots before are merged as the new length asks for."""
+        """Return α (B, S, r·K) and v; the slots before are merged as the new length asks for.
+
+        In training, a batch of short sources has only the slots that it uses: an update then takes about as long as
+        with Luong attention.
+        """
         length = (memory.length + mask.sum(1))[:, None]
         positions = memory.length[:, None] + torch.arange(states.shape[1], device=states.device)
-        weights = torch.sigmoid(self.w(states)) * self.in_stretch(positions, length).to(states.dtype)
+        in_use = min(self.slots, max(1, memory.slots.shape[1] + states.shape[1]))
+        slots = in_use if self.training else self.slots
+        weights = torch.sigmoid(self.w(states)) * self.in_stretch(positions, length, slots).to(states.dtype)
         values = self.W_v(states)
 
         def merge(columns: Tensor) -> Tensor:
-            firsts = self.first_states(memory.length[:, None])
-            return self.in_stretch(firsts, length).to(columns.dtype).mT @ columns
+            firsts = self.first_states(memory.length[:, None], columns.shape[1])
+            return self.in_stretch(firsts, length, slots).to(columns.dtype).mT @ columns
 
         return Update(weights, values * scales(values), merge)
 
@@ -79,17 +85,17 @@ class StretchMemoryAttention(Attention):
         size = powers[((powers * self.slots <= length).sum(-1, keepdim=True) - 1).clamp(min=0)]
         return size, ((length + size - 1) // size - self.slots).clamp(min=0)
 
-    def in_stretch(self, positions: Tensor, length: Tensor) -> Tensor:
-        """Return whether these positions (B, n) of a source of this length (B, 1) are in each stretch (B, n, r·K)."""
+    def in_stretch(self, positions: Tensor, length: Tensor, slots: int) -> Tensor:
+        """Return whether these positions (B, n) of a source of this length (B, 1) are in each stretch (B, n, slots)."""
         size, longer = self.lengths(length)
         behind = positions - 2 * size * longer
         stretch = torch.where(behind < 0, positions // (2 * size), longer + behind // size)
-        return one_hot(stretch.clamp(max=self.slots - 1), self.slots)
+        return one_hot(stretch.clamp(max=slots - 1), slots)
 
-    def first_states(self, length: Tensor) -> Tensor:
-        """Return the position (B, r·K) of the first state of each stretch of a source of this length (B, 1)."""
+    def first_states(self, length: Tensor, slots: int) -> Tensor:
+        """Return the position (B, slots) of the first state of each stretch of a source of this length (B, 1)."""
         size, longer = self.lengths(length)
-        stretch = torch.arange(self.slots, device=length.device)
+        stretch = torch.arange(slots, device=length.device)
         return size * (stretch + torch.minimum(stretch, longer))
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
