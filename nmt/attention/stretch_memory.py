@@ -12,7 +12,6 @@ from math import ceil, sqrt
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import one_hot
 
 from nmt.attention.base import Attention, Memory, Update
 from nmt.settings.arguments import Size
@@ -23,12 +22,12 @@ TINY = 1e-6  # added to a mean square before it divides: float16 is exact to 6e-
 
 
 class StretchMemoryAttention(Attention):
-    """r·K slots M_k of neighbouring states, of D/r numbers each, which a query reads H times.
+    """At most r·K slots M_k of neighbouring states, of D/r numbers each, which a query reads H times.
 
     v_s = n(W_v h_s)         M_k = n(Σ_s α_sk v_s)    α_sk = σ(w · h_s) if s is in stretch k, else 0
     c_t = [c_t¹; …; c_tᴴ]    c_tⁱ = Σ_k βⁱ_tk M_k     βⁱ_t = softmax(e^γⁱ M W_cⁱ d_t)
 
-    n(x) is x divided by its root mean square. A source of up to r·K states has a stretch for each. Then neighbouring
+    n(x) is x divided by its root mean square. A source of up to r·K states has a slot for each. Then neighbouring
     stretches merge, from the first to the last: if each has two states, the next ones will have four. So a source can
     arrive part by part. The memory has as many numbers as K states, in r times as many places. γ, one number per head,
     starts at 0: with it, training settles how large scores are before they choose slots. Sizes are rounded up.
@@ -57,15 +56,11 @@ class StretchMemoryAttention(Attention):
         self.slots = slots * self.split
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        """Return α (B, S, r·K) and v; the slots before are merged as the new length asks for.
-
-        In training, a batch of short sources has only the slots that it uses: an update then takes about as long as
-        with Luong attention.
-        """
+        """Return α (B, S, R) and v; the slots before are merged as the new length asks for. R is at most r·K."""
         length = (memory.length + mask.sum(1))[:, None]
         positions = memory.length[:, None] + torch.arange(states.shape[1], device=states.device)
-        in_use = min(self.slots, max(1, memory.slots.shape[1] + states.shape[1]))
-        slots = in_use if self.training else self.slots
+        # min cannot be exported.
+        slots: int = torch.sym_min(self.slots, memory.slots.shape[1] + states.shape[1])  # type: ignore[no-untyped-call]
         weights = torch.sigmoid(self.w(states)) * self.in_stretch(positions, length, slots).to(states.dtype)
         values = self.W_v(states)
 
@@ -76,7 +71,7 @@ class StretchMemoryAttention(Attention):
         return Update(weights, values * scales(values), merge)
 
     def keys(self, memory: Memory) -> Tensor:
-        """Return 1 / rms(Σ_s α_sk v_s) (B, r·K, 1)."""
+        """Return 1 / rms(Σ_s α_sk v_s) (B, R, 1)."""
         return scales(memory.slots)
 
     def lengths(self, length: Tensor) -> tuple[Tensor, Tensor]:
@@ -90,7 +85,7 @@ class StretchMemoryAttention(Attention):
         size, longer = self.lengths(length)
         behind = positions - 2 * size * longer
         stretch = torch.where(behind < 0, positions // (2 * size), longer + behind // size)
-        return one_hot(stretch.clamp(max=slots - 1), slots)
+        return stretch[..., None] == torch.arange(slots, device=length.device)
 
     def first_states(self, length: Tensor, slots: int) -> Tensor:
         """Return the position (B, slots) of the first state of each stretch of a source of this length (B, 1)."""
@@ -99,7 +94,7 @@ class StretchMemoryAttention(Attention):
         return size * (stretch + torch.minimum(stretch, longer))
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        """Return βⁱ_k / rms(Σ_s α_sk v_s) (B, Q·H, r·K), the weight of the sum in each slot for each read."""
+        """Return βⁱ_k / rms(Σ_s α_sk v_s) (B, Q·H, R), the weight of the sum in each slot for each read."""
         assert memory.keys is not None
         scale = memory.keys.transpose(1, 2)
         directions = self.W_c(query).unflatten(2, (self.reads, -1)) * self.gamma.exp()[:, None]

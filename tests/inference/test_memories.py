@@ -70,6 +70,7 @@ STREAMING: list[Any] = [
     ["attention=multi_head", "attention@attention.inner=kernel", "attention.inner.feature_map=softmax"],
     ["attention=covariance", "encoder=gru", "encoder.layers=2", "decoder=gru"],
     ["attention=gated_delta", "decoder=transformer"],
+    ["attention=stretch_memory", "attention.slots=3"],
 ]
 STREAMING[1:] = [pytest.param(words, marks=pytest.mark.thorough) for words in STREAMING[1:]]
 
