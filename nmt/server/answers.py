@@ -108,10 +108,16 @@ def _slots(translator: Translator, line: str, translation: Translation) -> dict[
     # Kernels can have negative weights although their sums are positive.
     if any(part is None or min(part.write.min(), part.read.min()) < 0 for part in slots):
         raise UserError(f"slots: {translator.attention.name} attention has negative weights; remove slots")
-    write = np.concatenate([part.write for part in slots if part], axis=1)
-    read = np.concatenate([part.read for part in slots if part])
+    size = max(len(part.write) for part in slots if part)
+    write = np.concatenate([_widened(part.write.T, size) for part in slots if part]).T
+    read = np.concatenate([_widened(part.read, size) for part in slots if part])
     source, target = display_slots(translation, write, read)
     return {"source": _rounded(source), "target": _rounded(target)}
+
+
+def _widened(rows: np.ndarray, size: int) -> np.ndarray:
+    """Return rows (N, R) with zeros up to ``size`` columns: a short sentence can have fewer slots than others."""
+    return np.pad(rows, ((0, 0), (0, size - rows.shape[1])))
 
 
 def _sentences(translation: Translation) -> Iterator[tuple[list[str], list[str]]]:

@@ -21,7 +21,7 @@ EN = SearchOptions(sentences="en")
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    translators = {name: tiny_translator(f"{name}Attention") for name in ("Memory", "Bahdanau")}
+    translators = {name: tiny_translator(f"{name}Attention") for name in ("Memory", "Bahdanau", "StretchMemory")}
     with serving(translators=translators, options=EN) as client:
         yield client
 
@@ -41,8 +41,10 @@ def test_paragraphs_are_translated_by_sentences(client: Client) -> None:
     assert client.translate(page, format="html") == f"<p>{line}</p>"
 
 
-def test_slots_and_weights_are_those_of_the_sentences(client: Client) -> None:
-    asked = {"weights": True, "slots": True, "n_best": 2}
+@pytest.mark.parametrize("model", ["Memory", "StretchMemory"])
+def test_slots_and_weights_are_those_of_the_sentences(client: Client, model: str) -> None:
+    """Slots that only one of two sentences has are zeros in the other one."""
+    asked = {"weights": True, "slots": True, "n_best": 2, "model": model}
     joined = client.post("/v1/translate", q=f"{FIRST} {SECOND}", **asked)[1]["translations"][0]
     parts = client.post("/v1/translate", q=[FIRST, SECOND], **asked)[1]["translations"]
     for both, first, second in zip(joined["n_best"], *(part["n_best"] for part in parts), strict=True):
@@ -50,7 +52,9 @@ def test_slots_and_weights_are_those_of_the_sentences(client: Client) -> None:
         assert both["score"] == pytest.approx(first["score"] + second["score"], rel=1e-4)
         for key in ("source", "target"):
             assert both["weights"][key] == first["weights"][key] + second["weights"][key]
-            assert both["slots"][key] == first["slots"][key] + second["slots"][key]
+            rows = first["slots"][key] + second["slots"][key]
+            size = max(map(len, rows))
+            assert both["slots"][key] == [row + [0] * (size - len(row)) for row in rows]
         blocks = [np.array(part["weights"]["values"]) for part in (first, second)]
         expected = np.zeros(np.sum([block.shape for block in blocks], axis=0))
         expected[: blocks[0].shape[0], : blocks[0].shape[1]] = blocks[0]

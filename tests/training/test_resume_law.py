@@ -46,7 +46,7 @@ from nmt.training.task import TranslationTask
 TRANSFORMER = ["encoder=transformer", "decoder=transformer", "encoder.layers=1", "decoder.layers=2", "schedule=linear"]
 TRANSFORMER += [f"{part}.feedforward_size=8" for part in ("encoder", "decoder")]
 TRANSFORMER += ["attention=nested_memory", "decoder.self_attention=linear"]
-PLATEAU = ["schedule=plateau", "schedule.patience=0", "training.monitor=valid_loss", "optimizer.lr=20"]
+PLATEAU = ["schedule=plateau", "schedule.patience=0", "training.monitor=valid_loss", "optimizer.lr=2"]
 PLATEAU += ["schedule.warmup_steps=1", "training.max_epochs=5", "training.decode_sentences=0"]
 STEPS = ["training.max_epochs=null", "training.max_steps=30", "schedule=linear", "training.ema_decay=0.9"]
 EVERY = ["training.validate_every=10", "training.max_epochs=3", "batches.accumulate=2"]
