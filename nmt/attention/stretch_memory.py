@@ -30,7 +30,8 @@ class StretchMemoryAttention(Attention):
     n(x) is x divided by its root mean square. A source of up to r·K states has a slot for each. Then neighbouring
     stretches merge, from the first to the last: if each has two states, the next ones will have four. So a source can
     arrive part by part. The memory has as many numbers as K states, in r times as many places. γ, one number per head,
-    starts at 0: with it, training settles how large scores are before they choose slots. Sizes are rounded up.
+    starts at 0: with it, training settles how large scores are before they choose slots. Training has at most r·K/2
+    slots: all models learned to choose among 64, but some learned slowly to choose among 128. Sizes are rounded up.
     """
 
     def __init__(
@@ -55,12 +56,17 @@ class StretchMemoryAttention(Attention):
             raise ValueError(f"slots={slots}: must be at least 1")
         self.slots = slots * self.split
 
+    @property
+    def most(self) -> int:
+        """The largest number of slots, which is half of r·K in training."""
+        return max(1, self.slots // 2) if self.training else self.slots
+
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Return α (B, S, R) and v; the slots before are merged as the new length asks for. R is at most r·K."""
         length = (memory.length + mask.sum(1))[:, None]
         positions = memory.length[:, None] + torch.arange(states.shape[1], device=states.device)
         # min cannot be exported.
-        slots: int = torch.sym_min(self.slots, memory.slots.shape[1] + states.shape[1])  # type: ignore[no-untyped-call]
+        slots: int = torch.sym_min(self.most, memory.slots.shape[1] + states.shape[1])  # type: ignore[no-untyped-call]
         weights = torch.sigmoid(self.w(states)) * self.in_stretch(positions, length, slots).to(states.dtype)
         values = self.W_v(states)
 
@@ -77,8 +83,8 @@ class StretchMemoryAttention(Attention):
     def lengths(self, length: Tensor) -> tuple[Tensor, Tensor]:
         """Return the number ℓ of states in a stretch of a source of this length, and how many stretches have 2ℓ."""
         powers = 2 ** torch.arange(LONGEST, device=length.device)
-        size = powers[((powers * self.slots <= length).sum(-1, keepdim=True) - 1).clamp(min=0)]
-        return size, ((length + size - 1) // size - self.slots).clamp(min=0)
+        size = powers[((powers * self.most <= length).sum(-1, keepdim=True) - 1).clamp(min=0)]
+        return size, ((length + size - 1) // size - self.most).clamp(min=0)
 
     def in_stretch(self, positions: Tensor, length: Tensor, slots: int) -> Tensor:
         """Return whether these positions (B, n) of a source of this length (B, 1) are in each stretch (B, n, slots)."""

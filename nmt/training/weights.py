@@ -112,6 +112,8 @@ def compare_lengths(model: Seq2Seq, prepared: Prepared) -> None:
 
     Raises UserError where a source of any part is longer than the model can hold.
     """
+    training = model.training
+    model.eval()  # stretch_memory trains with fewer slots
     for part, corpus in prepared.corpora.items():
         length, row = corpus.longest_source()
         ids = torch.full((1, length + 1), EOS)
@@ -124,6 +126,7 @@ def compare_lengths(model: Seq2Seq, prepared: Prepared) -> None:
             print_message(
                 f"train: {longer:,} of {len(corpus):,} sources have more pieces than the memory has slots, {slots}"
             )
+    model.train(training)
 
 
 def _copy_weights(model: torch.nn.Module, start: TrainedModel, config: Train) -> None:

@@ -175,6 +175,8 @@ def test_no_weight_of_stretch_memory_depends_on_its_size(slots: int) -> None:
     inputs = states, torch.arange(11) < torch.tensor([[11], [6]]), queries
     torch.testing.assert_close(write_and_read(attention, *inputs), write_and_read(expected, *inputs))
     assert attention.write(*inputs[:2]).slots.shape[1] == min(2 * slots, 11)  # no empty slots
+    attention.use_slots(2 * slots)
+    torch.testing.assert_close(write_and_read(attention.train(), *inputs), write_and_read(expected, *inputs))
     with pytest.raises(ValueError, match="slots=0"):
         attention.use_slots(0)
 
