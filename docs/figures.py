@@ -42,7 +42,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "hashed": {"_target_": "HashedAttention", "chunk": 3, "key_size": 16},
     "memory": {"_target_": "MemoryAttention", "slots": 8},
     "located_memory": {"_target_": "LocatedMemoryAttention", "slots": 8},
-    "stretch_memory": {"_target_": "StretchMemoryAttention", "slots": 4, "split": 2, "heads": 2},
+    "stretch_memory": {"_target_": "StretchMemoryAttention", "slots": 8, "split": 2, "heads": 2},
     "nested_memory": {"_target_": "NestedMemoryAttention", "slots": 8},
     "low_rank": {"_target_": "LowRankAttention", "slots": 8, "key_size": 32},
     "abc": {"_target_": "AbcAttention", "slots": 8, "key_size": 32},
@@ -117,7 +117,6 @@ def train(attention: dict[str, Any]) -> tuple[Seq2Seq, float]:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    model.eval()
     source, mask, target_in, target_out, real = batch(*random_sources(generator, 256))
     with torch.no_grad():
         predicted = model.decoder.output(model.features(source, mask, target_in)).argmax(2)

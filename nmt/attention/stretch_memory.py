@@ -2,8 +2,8 @@
 
 Britz, Guan & Luong (2017), arXiv 1707.00110, with the comparison of Luong et al. (2015), arXiv 1508.04025. Several
 reads of one memory are the multi-query attention of Shazeer (2019), arXiv 1911.02150. Values and slots are scaled as by
-Zhang & Sennrich (2019), arXiv 1910.07467. The learned factor of the scores is that of Henry et al. (2020), arXiv
-2010.04245, as a power of e.
+Zhang & Sennrich (2019), arXiv 1910.07467. The scores have a learned factor, e^γ, as those of Henry et al. (2020), arXiv
+2010.04245.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class StretchMemoryAttention(Attention):
 
     n(x) is x divided by its root mean square. A source of up to r·K states has a slot for each. Then neighbouring
     stretches merge, from the first to the last: if each has two states, the next ones will have four. So a source can
-    arrive part by part. The memory has as many numbers as K states, in r times as many places. γ, one number per head,
-    starts at 0: with it, training settles how large scores are before they choose slots. Training has at most r·K/2
-    slots: all models learned to choose among 64, but some learned slowly to choose among 128. Sizes are rounded up.
+    arrive part by part. The memory has at most as many numbers as K states, in r times as many places. γ is one number
+    per head. It starts at 0, and training lowers it, so that later updates change the scores less. Training has at most
+    r·K/2 slots: all models learned to choose among 64, but some learned slowly to choose among 128. Sizes round up.
     """
 
     def __init__(
