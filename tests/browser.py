@@ -81,6 +81,8 @@ class Browser:
         return value
 
     def type(self, text: str) -> None:
+        """Insert text where the focus is. The focus of a new page comes with its first frame."""
+        self.wait("document.activeElement !== document.body")
         self.call("Input.insertText", text=text)
 
     def point(self, selector: str, *, click: bool = False) -> None:
