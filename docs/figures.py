@@ -23,7 +23,7 @@ from PIL import Image
 from torch.optim import Adam
 
 from nmt.alignment.figures import Scale
-from nmt.attention import MemoryAttention
+from nmt.attention import MemoryAttention, StretchMemoryAttention
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
@@ -117,6 +117,9 @@ def train(attention: dict[str, Any]) -> tuple[Seq2Seq, float]:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+    model.eval()
+    if isinstance(model.attention, StretchMemoryAttention):
+        model.attention.use_slots(4)  # as many slots as in training, which has half of those of a translation
     source, mask, target_in, target_out, real = batch(*random_sources(generator, 256))
     with torch.no_grad():
         predicted = model.decoder.output(model.features(source, mask, target_in)).argmax(2)

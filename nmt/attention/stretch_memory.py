@@ -57,8 +57,8 @@ class StretchMemoryAttention(Attention):
         self.slots = slots * self.split
 
     @property
-    def most(self) -> int:
-        """The largest number of slots, which is half of r·K in training."""
+    def max_slots(self) -> int:
+        """The largest number of slots: r·K, or half of it in training."""
         return max(1, self.slots // 2) if self.training else self.slots
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
@@ -66,7 +66,7 @@ class StretchMemoryAttention(Attention):
         length = (memory.length + mask.sum(1))[:, None]
         positions = memory.length[:, None] + torch.arange(states.shape[1], device=states.device)
         # min cannot be exported.
-        slots: int = torch.sym_min(self.most, memory.slots.shape[1] + states.shape[1])  # type: ignore[no-untyped-call]
+        slots: int = torch.sym_min(self.max_slots, memory.slots.shape[1] + states.shape[1])  # type: ignore[no-untyped-call]
         weights = torch.sigmoid(self.w(states)) * self.in_stretch(positions, length, slots).to(states.dtype)
         values = self.W_v(states)
 
@@ -83,8 +83,8 @@ class StretchMemoryAttention(Attention):
     def lengths(self, length: Tensor) -> tuple[Tensor, Tensor]:
         """Return the number ℓ of states in a stretch of a source of this length, and how many stretches have 2ℓ."""
         powers = 2 ** torch.arange(LONGEST, device=length.device)
-        size = powers[((powers * self.most <= length).sum(-1, keepdim=True) - 1).clamp(min=0)]
-        return size, ((length + size - 1) // size - self.most).clamp(min=0)
+        size = powers[((powers * self.max_slots <= length).sum(-1, keepdim=True) - 1).clamp(min=0)]
+        return size, ((length + size - 1) // size - self.max_slots).clamp(min=0)
 
     def in_stretch(self, positions: Tensor, length: Tensor, slots: int) -> Tensor:
         """Return whether these positions (B, n) of a source of this length (B, 1) are in each stretch (B, n, slots)."""

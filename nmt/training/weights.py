@@ -113,7 +113,7 @@ def compare_lengths(model: Seq2Seq, prepared: Prepared) -> None:
     Raises UserError where a source of any part is longer than the model can hold.
     """
     training = model.training
-    model.eval()  # stretch_memory trains with fewer slots
+    model.eval()  # stretch_memory and nested_memory train with fewer slots
     for part, corpus in prepared.corpora.items():
         length, row = corpus.longest_source()
         ids = torch.full((1, length + 1), EOS)
