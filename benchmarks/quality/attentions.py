@@ -36,8 +36,7 @@ HEATMAPS = {  # kinds whose picture the pages show
 
 def main() -> None:
     settings = {**kinds(), **paper_settings()}
-    parser = argument_parser(__doc__, threads=1, runs="runs/attentions")
-    parser.add_argument("--seeds", type=seeds, default=[1, 2, 3], help="default: 1,2,3")
+    parser = argument_parser(__doc__, threads=1, runs="runs/attentions", seeds=[1, 2, 3])
     parser.add_argument("--epochs", type=int, default=2, help="passes over 40,000 pairs; default: %(default)s")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time; default: %(default)s")
     parser.add_argument("--only", nargs="+", choices=settings, metavar="ATTENTION", help="rows; default: all")
@@ -91,10 +90,6 @@ def copy_heatmap(run: Path, label: str, output: Path) -> None:
     """Copy the heatmap of the middle one of the run's sentences."""
     heatmaps = sorted((run / "heatmaps").glob("*.png"))
     shutil.copy(heatmaps[len(heatmaps) // 2], output / f"heatmap-{label.replace(' ', '-').replace('_', '-')}.png")
-
-
-def seeds(text: str) -> list[int]:
-    return [int(seed) for seed in text.split(",")]
 
 
 def run_name(label: str, seed: int, epochs: int) -> str:

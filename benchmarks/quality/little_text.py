@@ -37,10 +37,9 @@ COLUMNS = ("pairs", "settings", "updates", "BLEU, training pairs", "BLEU, test s
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "little_text.md", threads=1, runs="runs/little_text")
+    parser = argument_parser(__doc__, "little_text.md", threads=1, runs="runs/little_text", seeds=[1, 2, 3])
     parser.add_argument("--data", type=Path, required=True, help="folder of Multi30k")
     parser.add_argument("--pairs", type=int, nargs="+", default=list(SETTINGS), help="default: %(default)s")
-    parser.add_argument("--seeds", type=int, default=3, help="default: %(default)s")
     args = parser.parse_args()
     runs = Runs.of(args)
 
@@ -49,16 +48,17 @@ def main() -> None:
         files = text(args.data, args.runs / "text", pairs)
         default = [VOCABULARY] if pairs <= MEMORISED else []
         for title, settings in (("default", default), ("chosen", SETTINGS[pairs])):
-            names = [f"{pairs}-{title}-s{seed}" for seed in range(1, args.seeds + 1)]
+            names = {seed: f"{pairs}-{title}-s{seed}" for seed in args.seeds}
             words = [*files, "attention=memory", *settings]
-            records = [runs.train(name, [*words, f"seed={seed}"], model=True) for seed, name in enumerate(names, 1)]
+            records = [runs.train(name, [*words, f"seed={seed}"], model=True) for seed, name in names.items()]
             measure = partial(score_training_pairs, args.runs / "text" / str(min(pairs, SCORED)), args.threads)
-            learned = [runs.score(name, "training pairs", measure)["bleu"] for name in names]
+            learned = [runs.score(name, "training pairs", measure)["bleu"] for name in names.values()]
             scores = [record["test"]["bleu"] for record in records]
             minutes = [record["seconds"] / 60 for record in records]
             cells = (with_range(learned, ".1f"), with_range(scores, ".1f"), with_range(minutes, ".1f"))
             rows.append((f"{pairs:,}", title, f"{records[0]['updates']:,}", *cells))
-            lines = header("Settings for little text, Multi30k English to German", f"{args.seeds} seeds: mean (range)")
+            facts = f"{len(args.seeds)} seeds: mean (range)"
+            lines = header("Settings for little text, Multi30k English to German", facts)
             lines += [f"- {runs.commits()}", *(f"- {n:,} pairs: {' '.join(SETTINGS[n])}" for n in args.pairs), ""]
             save(args.output, [*lines, *table(COLUMNS, rows)], show=False)
     print(args.output.read_text("utf-8"))

@@ -5,7 +5,7 @@ attention=memory, and is scored on the validation and test sets by beam search. 
 it stopped; results/records keeps what has finished. Cells that have not run say "not run".
 
     python -m benchmarks.quality.memory_gap --data data/multi30k
-    python -m benchmarks.quality.memory_gap --cells bahdanau memory abc --seeds 3
+    python -m benchmarks.quality.memory_gap --cells bahdanau memory abc --seeds 1 2 3
 
 ``--corpus`` compares attentions on other text: 164,652 short sentences of Tatoeba, German to English, or 30,000
 sentences of talks, English to Vietnamese, which are longer than captions. For talks, the test sets are also scored by
@@ -129,10 +129,9 @@ CORPORA = {
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "memory_gap.md", runs="runs/memory_gap", report_only=True)
+    parser = argument_parser(__doc__, "memory_gap.md", runs="runs/memory_gap", seeds=[1], report_only=True)
     add_corpus(parser, CORPORA)
     parser.add_argument("--cells", nargs="+", choices=CELLS, help="default: all of the corpus")
-    parser.add_argument("--seeds", type=int, default=1, help="number of seeds; default: %(default)s")
     parser.add_argument("--epochs", type=int, help="default: 12; 8 for talks")
     args = parser.parse_args()
     corpus = CORPORA[args.corpus]
@@ -142,7 +141,7 @@ def main() -> None:
     epochs = args.epochs or corpus.epochs
     common = [*corpus.settings, *HALF, f"training.max_epochs={epochs}", f"training.patience={epochs}"]
     common += files(corpus, data.resolve())
-    for seed in range(1, args.seeds + 1):
+    for seed in args.seeds:
         for cell in [] if args.report_only else args.cells or corpus.cells:
             runs.train(run_name(corpus, cell, seed), [*common, f"seed={seed}", *CELLS[cell]])
             write_report(output, corpus, data, runs, epochs)
