@@ -49,7 +49,7 @@ def main() -> None:
         default = [VOCABULARY] if pairs <= MEMORISED else []
         for title, settings in (("default", default), ("chosen", SETTINGS[pairs])):
             names = {seed: f"{pairs}-{title}-s{seed}" for seed in args.seeds}
-            words = [*files, "attention=memory", *settings]
+            words = [*files, *settings]
             records = [runs.train(name, [*words, f"seed={seed}"], model=True) for seed, name in names.items()]
             measure = partial(score_training_pairs, args.runs / "text" / str(min(pairs, SCORED)), args.threads)
             learned = [runs.score(name, "training pairs", measure)["bleu"] for name in names.values()]
