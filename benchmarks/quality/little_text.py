@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.report import argument_parser, header, save, table, with_range
 from benchmarks.runs import Runs, evaluate
+from nmt.errors import counted
 
 SCORED = 500  # training pairs whose BLEU is measured
 MEMORISED = 100  # up to this number, pairs are learned by heart
@@ -57,7 +58,7 @@ def main() -> None:
             minutes = [record["seconds"] / 60 for record in records]
             cells = (with_range(learned, ".1f"), with_range(scores, ".1f"), with_range(minutes, ".1f"))
             rows.append((f"{pairs:,}", title, f"{records[0]['updates']:,}", *cells))
-            facts = f"{len(args.seeds)} seeds: mean (range)"
+            facts = f"{counted(len(args.seeds), 'seed')}: mean (range)"
             lines = header("Settings for little text, Multi30k English to German", facts)
             lines += [f"- {runs.commits()}", *(f"- {n:,} pairs: {' '.join(SETTINGS[n])}" for n in args.pairs), ""]
             save(args.output, [*lines, *table(COLUMNS, rows)], show=False)
