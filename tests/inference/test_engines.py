@@ -35,7 +35,7 @@ from nmt.files.checksum import checksum
 from nmt.inference.engines import SPARE, LoadSettings, OnnxEngineName
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.model_folder import save_folder
-from nmt.inference.onnx.engine import OnnxEngine, open_session
+from nmt.inference.onnx.engine import Graph, OnnxEngine, open_session
 from nmt.inference.onnx.export import ENGINES, LEAST_SHARED, export
 from nmt.inference.onnx.model import OnnxModel, exported_engines, open_onnx
 from nmt.inference.onnx.rewrites import bounded_outputs, quantise
@@ -312,7 +312,7 @@ def toy_engine(table: np.ndarray) -> OnnxEngine:
 def opened(model: onnx.ModelProto) -> Any:
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 3
-    return onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+    return Graph(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
 
 
 # Shortlists.
@@ -491,6 +491,11 @@ def other_input(file: Path) -> None:
     record_checksum(file)
 
 
+def name_not_utf8(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b"log_probs", b"log_prob\xff"))
+    record_checksum(file)
+
+
 def about(**changes: object) -> Callable[[Path], object]:
     return lambda file: file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
 
@@ -500,7 +505,7 @@ DAMAGE: list[tuple[str, Callable[[Path], object]]] = [
     ("align.onnx", Path.unlink),
     ("about.json", pipe),
     ("search.onnx", without_output),
-    ("step.onnx", other_input),
+    *(("step.onnx", change) for change in (other_input, name_not_utf8)),
     *(("about.json", lambda file, text=text: file.write_text(text)) for text in ("[" * 100_000, "null")),
     *(("about.json", about(**change)) for change in ({"attention": None}, {"format": 1})),
 ]
@@ -522,7 +527,7 @@ def test_damaged_or_forged_export_is_refused(name: str, change: Callable[[Path],
     assert str(copy / "onnx") in message and "nmt-export" in message
     if change is flip and name != "source.model":  # not opened before all files are verified
         assert str(copy / "onnx" / name) in refusal(translator.texts, LINES)
-    if change not in (without_output, other_input):
+    if change not in (without_output, other_input, name_not_utf8):
         with pytest.warns(UserWarning, match="; engine=auto uses torch$"):
             assert not isinstance(Translator.load(copy).loaded_model, OnnxModel)
 

@@ -36,9 +36,14 @@ MAX_STEPS = 500  # of a search in one call
 
 
 class Graph(onnxruntime.InferenceSession):  # type: ignore[misc]
-    """A graph of ``file``, whose errors name this file."""
+    """A graph of ``file``, whose errors name this file. ``inputs`` and ``outputs`` are names."""
 
     file: Path
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.inputs = [field.name for field in self.get_inputs()]  # fails if a name is not UTF-8
+        self.outputs = [field.name for field in self.get_outputs()]
 
     def run(self, *arguments: Any) -> Any:
         """Return the outputs. Raises UserError, or the error of onnxruntime if there is too little RAM."""
@@ -85,13 +90,13 @@ class OnnxEngine:
         with self._lock:
             if kind not in self._graphs:
                 graph = self._open_graph(kind)
-                self._graphs[kind] = graph, frozenset(field.name for field in graph.get_inputs())
+                self._graphs[kind] = graph, frozenset(graph.inputs)
             return self._graphs[kind]
 
     @cached_property
     def _next(self) -> list[str]:
         """The outputs of the step graph that are fields of the next state."""
-        return [field.name for field in self.graph("step")[0].get_outputs() if field.name.endswith(NEXT)]
+        return [name for name in self.graph("step")[0].outputs if name.endswith(NEXT)]
 
     def _only(self, names: Iterable[str], fields: Fields) -> Fields:
         """Return the fields with these names. Raises UserError if the encoder has not given one of them."""
@@ -213,8 +218,7 @@ def _without(banned: Sequence[int], log_probs: Floats, ids: Integers, k: int) ->
 def graph_encoder(file: Path, threads: int | None) -> Callable[[Integers], Fields]:
     """Return a function that maps ids (B, S) to memory and state, computed by the graph in ``file``."""
     session = open_session(file, threads)
-    names = [field.name for field in session.get_outputs()]
-    return lambda ids: dict(zip(names, session.run(names, {"ids": ids}), strict=True))
+    return lambda ids: dict(zip(session.outputs, session.run(session.outputs, {"ids": ids}), strict=True))
 
 
 def open_session(file: Path, threads: int | None) -> Any:

@@ -201,7 +201,7 @@ def _agrees(model: Seq2Seq, folder: Path, ids: Tensor, suffix: str) -> bool:
     fields = graph_encoder(folder / f"encode{suffix}.onnx", 1)(ids.numpy())
     step = open_session(folder / "step.onnx", 1)
     fields |= {"tokens": tokens.numpy(), "parents": 0 * tokens.numpy(), "k": np.array([K])}
-    feed = {entry.name: fields[entry.name] for entry in step.get_inputs()}
+    feed = {name: fields[name] for name in step.inputs}
     return np.allclose(step.run(["log_probs"], feed)[0], expected.numpy(), rtol=0.01, atol=0.01, equal_nan=True)
 
 
