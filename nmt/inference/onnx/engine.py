@@ -71,7 +71,7 @@ class OnnxEngine:
     def __init__(
         self,
         encode: Callable[[Integers], Fields],
-        open_graph: Callable[[str], Any],
+        open_graph: Callable[[str], Graph],
         *,
         vocabulary: int,
         shortlist: Shortlist | None,
@@ -79,24 +79,23 @@ class OnnxEngine:
     ) -> None:
         self._encode = encode
         self._open_graph = open_graph
-        self._graphs: dict[str, tuple[Any, frozenset[str]]] = {}
+        self._graphs: dict[str, Graph] = {}
         self._lock = Lock()  # threads that need the same graph wait for the first one to load it
         self._vocabulary = vocabulary
         self._shortlist = shortlist
         self._folder = folder  # for messages
 
-    def graph(self, kind: str) -> tuple[Any, frozenset[str]]:
-        """Return the graph of this kind, which is loaded on first use, and the names of its inputs."""
+    def graph(self, kind: str) -> Graph:
+        """Return the graph of this kind, which is loaded on first use."""
         with self._lock:
             if kind not in self._graphs:
-                graph = self._open_graph(kind)
-                self._graphs[kind] = graph, frozenset(graph.inputs)
+                self._graphs[kind] = self._open_graph(kind)
             return self._graphs[kind]
 
     @cached_property
     def _next(self) -> list[str]:
         """The outputs of the step graph that are fields of the next state."""
-        return [name for name in self.graph("step")[0].outputs if name.endswith(NEXT)]
+        return [name for name in self.graph("step").outputs if name.endswith(NEXT)]
 
     def _only(self, names: Iterable[str], fields: Fields) -> Fields:
         """Return the fields with these names. Raises UserError if the encoder has not given one of them."""
@@ -113,7 +112,7 @@ class OnnxEngine:
         if self._shortlist is None:
             return OnnxSource(encoded, {}, None)
         candidates = self._shortlist.candidates(sources)
-        output = self._shortlist.output_layer(candidates, integers=OUTPUT_SCALE in self.graph("step")[1])
+        output = self._shortlist.output_layer(candidates, integers=OUTPUT_SCALE in self.graph("step").inputs)
         return OnnxSource(encoded, output, candidates)
 
     def init(self, source: OnnxSource) -> OnnxSource:
@@ -153,8 +152,10 @@ class OnnxEngine:
     ) -> tuple[OnnxSource, Floats, Integers, Floats]:
         """Run the step graph. Return the next state, this output, the candidates and the read weights."""
         count = np.array([min(k, self._vocabulary if live.ids is None else len(live.ids))])
-        graph, names = self.graph("step")
-        inputs = self._only(names, {**live.fields, **live.output, "tokens": tokens, "parents": parents, "k": count})
+        graph = self.graph("step")
+        inputs = self._only(
+            graph.inputs, {**live.fields, **live.output, "tokens": tokens, "parents": parents, "k": count}
+        )
         first, ids, weights, *state = graph.run([output, "candidates", "weights", *self._next], inputs)
         after = {name.removesuffix(NEXT): field for name, field in zip(self._next, state, strict=True)}
         return live._replace(fields={**live.fields, **after}), first, ids, weights
@@ -181,8 +182,8 @@ class OnnxEngine:
             **({} if source.ids is None else {"pieces": source.ids}),
         }
         own = {f"{SEARCH}{name}": field for name, field in {**source.fields, **given}.items()}
-        graph, names = self.graph("search" if beam > 1 else "greedy")
-        inputs = self._only(names, {**source.fields, **source.output, **own, "k": np.array([k])})
+        graph = self.graph("search" if beam > 1 else "greedy")
+        inputs = self._only(graph.inputs, {**source.fields, **source.output, **own, "k": np.array([k])})
         if beam > 1:
             search = OneSearch(*graph.run(SEARCHED, inputs))
         else:
@@ -196,8 +197,8 @@ class OnnxEngine:
 
     def align(self, source: OnnxSource, row: int, weights: Floats) -> Floats:
         """Return the raw alignment (T, S) of one sentence, given its read weights (T, R). S includes padding."""
-        graph, names = self.graph("align")
-        memory = {name: field[row : row + 1] for name, field in source.fields.items() if name in names}
+        graph = self.graph("align")
+        memory = {name: field[row : row + 1] for name, field in source.fields.items() if name in graph.inputs}
         alignment: Floats = graph.run(None, {**memory, "weights": weights[None].astype(np.float32)})[0][0]
         return alignment
 
@@ -221,7 +222,7 @@ def graph_encoder(file: Path, threads: int | None) -> Callable[[Integers], Field
     return lambda ids: dict(zip(session.outputs, session.run(session.outputs, {"ids": ids}), strict=True))
 
 
-def open_session(file: Path, threads: int | None) -> Any:
+def open_session(file: Path, threads: int | None) -> Graph:
     """Load a graph into onnxruntime. Raises UserError if it is damaged."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or usable_cores()

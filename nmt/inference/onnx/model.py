@@ -133,9 +133,9 @@ class OnnxModel:
                 self.versions[file] = version
 
     def _load(self, threads: int | None) -> OnnxEngine:
-        from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, open_session
+        from nmt.inference.onnx.engine import Graph, OnnxEngine, graph_encoder, open_session
 
-        def open_graph(kind: str) -> Any:
+        def open_graph(kind: str) -> Graph:
             self.verify()  # a graph of a later export would take the memories of this encoder for its own
             return open_session(self.graph(kind), threads)
 
