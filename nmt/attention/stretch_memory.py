@@ -31,7 +31,7 @@ class StretchMemoryAttention(Attention):
     stretches merge, from the first to the last: if each has two states, the next ones will have four. So a source can
     arrive part by part. The memory has at most as many numbers as K states, in r times as many places. γ is one number
     per head. It starts at 0, and training lowers it, so that later updates change the scores less. Training has at most
-    r·K/2 slots: all models learned to choose among 64, but some learned slowly to choose among 128. Sizes round up.
+    r·K/2 slots: with r·K, more models learned slowly. Sizes round up.
     """
 
     def __init__(
